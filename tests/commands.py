@@ -30,6 +30,7 @@ SIZES = {
     "errors_and_memory": {"counts": (8, 16)},
     "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
     "expert_advice": {"horizon": 64, "trials": 4, "sizes": (2, 4), "epsilons": (0.1, 1.0)},
+    "experts_of_2026": {"horizon": 64, "local": 64, "arms": (4,), "trials": 4},
     "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},
     "federated_silos": {"users": 16, "trials": 4, "silos": (1, 2), "epsilons": (1.0,)},
     "frank_wolfe": {"horizon": 64, "trials": 4},

@@ -172,6 +172,10 @@ LEARNERS = {
     ),
     "glm_sgd, local": (None, lambda **given: learners.glm_sgd(3, 2, **given)),
     "limited_updates": (None, lambda **given: learners.limited_updates(4, 2, **given)),
+    "limited_updates, prefix": (
+        None,
+        lambda **given: learners.limited_updates(4, 2, prefix="random", **given),
+    ),
 }
 
 

@@ -10,8 +10,9 @@ from dp_accounting import get_sigma_gaussian
 from jax import random as jr
 from scipy import stats
 
-from dpjax import domains, learners
+from dpjax import audit, domains, learners, mechanisms
 from dpjax.learners._ftpl import default_perturbation, printed_scale
+from tests.audit.test_declarations import spends_what_it_declares
 from tests.play import play_table
 
 HORIZON, DIM = 64, 3
@@ -66,4 +67,28 @@ def test_the_printed_scale_is_private_and_at_least_three_times_ours(epsilon):
     scale = float(printed_scale(HORIZON, WINDOW.losses, epsilon, 1e-6)) * 6**0.5
     assert perturbations(epsilon, 1000, calibration="printed").std() == pytest.approx(
         scale, rel=0.05
+    )
+
+
+def test_on_noisy_losses_the_perturbation_is_a_random_walk():
+    """RW-FTPL: 4000 walks with independent steps, which have the noise of one message."""
+    walks = perturbations(1.0, mechanism=mechanisms.per_item, perturbation=0.0)
+    assert (walks[:, 0] == 0.0).all()
+    steps = np.diff(walks, axis=1).reshape(4000, -1)
+    scale = get_sigma_gaussian(1.0, 1e-6) * WINDOW.losses.diameters[1]
+    assert np.abs(steps.var(0) / scale**2 - 1.0).max() < 5.0 * np.sqrt(2.0 / 4000)
+    related = np.corrcoef(steps.T) - np.eye(steps.shape[1])
+    assert np.abs(related).max() < 5.5 / np.sqrt(4000)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_the_random_walk_spends_what_it_declares():
+    """In the local model; replays find a violation with half the noise."""
+    learner = learners.ftpl(
+        16, domains.simplex(3), epsilon=1.0, delta=1e-3, mechanism=mechanisms.per_item,
+        perturbation=0.0,
+    )  # fmt: skip
+    assert (learner.privacy.model, learner.privacy.released) == ("local", "messages 1..T")
+    spends_what_it_declares(
+        learner, audit.pairs_for(learner, 32, jr.key(1)), pytest.approx(1.0, rel=1e-3)
     )

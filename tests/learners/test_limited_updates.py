@@ -1,4 +1,4 @@
-"""Limited updates: the law of a batch's draw, exactly how much it reveals, and regret."""
+"""Limited updates: the law of a batch's draw, exactly how much it reveals, and its regret bound."""
 
 import itertools
 import math
@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit
+from dpjax import audit, bounds
 from dpjax.cli import audits
 from dpjax.learners._limited_updates import limited_updates
 from dpjax.learners.parts import selectors
 from dpjax.maths import exact_sums
+from tests.audit.test_declarations import halved
 from tests.play import play_table
 
 
@@ -132,3 +133,104 @@ def test_the_laplace_selector_spends_what_it_declares(calibration, spent):
     assert calibration == "derived" or float(declared.paper_epsilon) == 1.0
     verdict = audits.replays(learner, audit.pairs_for(learner, 32, audits.keys()[0]))
     assert verdict.failed == () and verdict.spent.max() == pytest.approx(spent, rel=1e-5)
+
+
+# A random prefix ------------------------------------------------------------------------------
+
+
+def test_games_with_random_prefixes_by_hand():
+    """300 games equal a float64 loop; with the sums of whole batches they do not."""
+    horizon, keys = 45, jr.split(jr.key(2), 300)
+    losses = np.array(jr.uniform(jr.key(1), (horizon, 3)))
+    learner = limited_updates(horizon, 3, epsilon=2.0, prefix="random")
+    play = jax.jit(jax.vmap(lambda key: play_table(learner, losses, key).actions[:-1]))
+    played = np.asarray(play(keys))
+
+    def keys_of(rounds, part):
+        return jax.vmap(lambda key, t: jr.split(jr.fold_in(key, t))[part])(keys, rounds)
+
+    def by_hand(whole):
+        drawn = np.zeros((300, horizon), int)
+        ends, total = np.zeros(300, int), np.zeros((300, 3))
+        for start in (1, 2, 4, 8, 16, 32):
+            p = np.exp(-(total - total.min(1, keepdims=True)))
+            below = np.cumsum(p / p.sum(1, keepdims=True), axis=1)[:, :-1]
+            uniform = np.asarray(jax.vmap(jr.uniform)(keys_of(ends, 0)))
+            batch = slice(start - 1, 2 * start - 1)
+            drawn[:, batch] = (below <= uniform[:, None]).sum(1)[:, None]
+            rest = np.zeros(300, int)
+            if start > 1:
+                place = jax.vmap(lambda key, n=start // 2: jr.randint(key, (), 0, n))
+                rest = np.asarray(place(keys_of(np.full(300, start - 1), 1)))
+            ends = 2 * start - 1 - rest
+            last = np.full(300, 2 * start - 1) if whole else ends
+            read = (np.arange(horizon) >= start - 1) & (np.arange(horizon) < last[:, None])
+            total = read @ losses.astype(np.float64)
+        return drawn
+
+    np.testing.assert_array_equal(played, by_hand(whole=False))
+    assert (played != by_hand(whole=True)).mean() > 0.02
+
+
+def test_prefixes_are_uniform_on_the_upper_half_of_a_batch():
+    """4000 batches of eight rounds, and the only batches of one and of two rounds."""
+
+    def lengths(key):
+        learner = limited_updates(100, 3, epsilon=1.0, prefix="random")
+        state, batch = learner.init(key)
+        read = [batch.rounds]
+        for t in range(3):
+            state, batch = learner.step(
+                state._replace(rest=jnp.int32(0)), jr.fold_in(key, t), exact_sums.nothing((3,))
+            )
+            read.append(batch.rounds)
+        return jnp.stack(read)
+
+    found = np.asarray(jax.jit(jax.vmap(lengths))(jr.split(jr.key(0), 4000)))
+    assert (found[:, :2] == [1, 2]).all() and set(found[:, 2]) == {3, 4}
+    counts = np.bincount(found[:, 3], minlength=9)
+    assert counts[:5].sum() == 0 and np.abs(counts[5:] - 1000).max() < 4.5 * np.sqrt(750)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("selector", ["exponential", "laplace"])
+def test_random_prefixes_spend_at_most_what_is_declared(selector):
+    """Replays find no violation, and with half the noise they find one."""
+    learner = audits.build("limited_updates", "", 16, 1.0, selector=selector, prefix="random")
+    pairs = audit.pairs_for(learner, 32, audits.keys()[0])
+    found = audits.replays(learner, pairs)
+    assert found.failed == () and 0.7 < found.spent.max() <= 1.0 + 1e-5
+    wrong = audits.replays(halved(learner, pairs), pairs)
+    assert "epsilon" in wrong.failed and wrong.spent.max() > 1.4
+
+
+def expected_gaps(gap, epsilon, most):
+    """sum_m gap P(the worse arm is drawn from m rounds), for arms of means (1 -+ gap) / 2."""
+    high = (0.5 + 0.5 * gap) ** 2
+    low = (0.5 - 0.5 * gap) ** 2
+    steps = [low, 1.0 - high - low, high]  # of the difference of the losses of a round
+    law, total = np.ones(1), 0.0
+    for m in range(1, most + 1):
+        law = np.convolve(law, steps)
+        difference = np.arange(-m, m + 1)
+        total += gap * (law @ (1.0 / (1.0 + np.exp(np.clip(epsilon / 2 * difference, -700, 700)))))
+    return total
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.4, 2.0, 40.0])
+@pytest.mark.parametrize("gap", [0.1, 0.3, 1.0])
+def test_the_bound_for_random_prefixes_exceeds_the_exact_sum(gap, epsilon):
+    """Two Bernoulli arms: 4 times the sum of the expected gaps after 1..2000 rounds."""
+    means = [0.5 - gap / 2, 0.5 + gap / 2]
+    exact = 4.0 * expected_gaps(gap, epsilon, 2000)
+    assert exact <= float(bounds.limited_updates_prefix(2**40, means, epsilon)) - 1.0
+
+
+def test_the_bound_for_random_prefixes_has_the_entropy_of_all_arms():
+    """Losses that equal their means, with gaps at several scales: the sum is near ln K / eta."""
+    for gaps in ([0.0] + [1.0] * 999, [0.0, 0.1] + [0.2] * 10 + [0.4] * 100 + [0.8] * 1000):
+        scores = -0.05 * np.arange(4000)[:, None] * np.array(gaps)
+        p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        found = 1.0 + 4.0 * (p @ gaps).sum()
+        bound = float(bounds.limited_updates_prefix(2**40, gaps, 0.1))
+        assert 0.3 * bound < found < bound
