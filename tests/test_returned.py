@@ -19,6 +19,7 @@ from dpjax import (
     Study,
     audit,
     combinators,
+    domains,
     environments,
     feedback,
     learners,
@@ -147,3 +148,13 @@ def test_learners_of_the_package_are_not_checked_again():
     for learner, known in ((tested, True), (own(), False), (tested._replace(step=cycle), False)):
         assert _check.is_tested(learner) == known
         assert _check.is_tested(combinators.minibatch(learner, 32, tau=4)) == known
+
+
+def test_a_factory_that_took_a_function_is_checked():
+    """A learner of the package on a domain of one's own may return points of another shape."""
+    ball = domains.ball(2)
+    wrong = ball.regularizer._replace(argmin=lambda *_: jnp.zeros(3))
+    learner = learners.ftrl(8, ball._replace(regularizer=wrong), epsilon=1.0)
+    assert _check.is_plain(learners.exp3(8, 3)) and not _check.is_plain(learner)
+    with pytest.raises(TypeError, match=r"init must return a point of shape \(2,\)"):
+        PLAYS["simulate"](learner, environments.linear_losses(ball, "iid"))

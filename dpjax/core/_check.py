@@ -52,9 +52,9 @@ def sound(factory: Factory, tested: bool = False):
     whether all of them hold, for :func:`nan_unless_sound`. If one does not hold, a learner's
     declared epsilon and an environment's regret are NaN. Without traced arguments nothing changes.
 
-    If the factory is ``tested``, what it returns is not checked at each trace, and its learners play
-    no action outside of their action set. The same
-    holds for a learner that is made of learners if all of them are from such factories.
+    If the factory is ``tested``, its learners play no action outside of their action set. The same
+    holds for a learner that is made of learners if all of them are from such factories. A tested
+    factory that was given no function returns a ``plain`` learner or environment.
     """
 
     @functools.wraps(factory)
@@ -65,7 +65,8 @@ def sound(factory: Factory, tested: bool = False):
         known = tested or (bool(bases) and all(map(is_tested, bases)))
         outer = _NOTED.set(noted)
         try:
-            result = _checking_keys(factory(*arguments, **keywords), known)
+            plain = tested and not any(map(callable, jax.tree.leaves(passed)))
+            result = _checking_keys(factory(*arguments, **keywords), known, plain)
         finally:
             _NOTED.reset(outer)
         noted += [base.sound for base in bases if base.sound is not True]
@@ -82,12 +83,17 @@ def all_sound(exported: dict, names: Iterable[str], tested: bool = False) -> Non
             exported[name] = sound(exported[name], tested)
 
 
-def is_tested(player: Learner | BatchLearner | Environment) -> bool:
-    """Whether a learner or an environment is as a tested factory returned it."""
-    return all(getattr(part, "tested", False) for part in (player.init, player.step))
+def is_tested(learner: Learner | BatchLearner) -> bool:
+    """Whether a learner is as a tested factory returned it."""
+    return all(getattr(part, "tested", False) for part in (learner.init, learner.step))
 
 
-def _checking_keys(result, tested):
+def is_plain(player: Learner | BatchLearner | Environment) -> bool:
+    """Whether it is as a tested factory returned it, and no function was given to the factory."""
+    return all(getattr(part, "plain", False) for part in (player.init, player.step))
+
+
+def _checking_keys(result, tested, plain):
     """The learner or environment that a factory returned, with functions that check their key."""
     if not isinstance(result, Learner | BatchLearner | Environment):
         return result
@@ -106,7 +112,7 @@ def _checking_keys(result, tested):
                 key(key=value)  # An environment that draws fails without a key.
                 raise
 
-        checked.tested = tested
+        checked.tested, checked.plain = tested, plain
         return checked
 
     for name, place in (("init", 0), ("step", 1), ("batch", 1)):
