@@ -58,33 +58,9 @@ def test_the_command_plays_the_environment_of_a_file(tmp_path, capsys):
     rows = (out / "verdicts.csv").read_text().splitlines()
     assert len(rows) == 4 and all(",late," in row for row in rows[1:])
     assert [*json.loads((out / "parameters.json").read_text())["environments"]] == [str(OWN)]
-    assert main([*given[:2], "--search", *given[2:], "--out", str(tmp_path / "no")]) == 2
-    assert capsys.readouterr().err == (
-        "dpjax: environment: a search uses its own families; leave out --environment\n"
-    )
 
 
-FILES = {
-    "x = 1\n": "it has no Environment or function",
-    "def a(horizon): pass\ndef b(horizon): pass\n": "it has a and b; choose one, as in {path}:a",
-    "def a(horizon): return 3\n": "a must return an Environment, and returned int",
-    "def a(horizon):\n    return 1 / 0\n": "line 2: ZeroDivisionError: division by zero",
-    "def a(:\n": "line 1: SyntaxError: invalid syntax",
-}
-
-
-@pytest.mark.parametrize("text", FILES)
-def test_a_file_without_an_environment_is_refused_in_one_sentence(text, tmp_path, capsys):
-    path = tmp_path / "own.py"
-    path.write_text(text)
-    given = ["theorem", "exp3", "--environment", str(path), "--out", str(tmp_path / "out")]
-    assert main(given) == 2
-    said = capsys.readouterr().err
-    assert said == f"dpjax: {path}: {FILES[text].format(path=path)}\n"
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_environment_is_named_in_its_file(tmp_path, capsys):
+def test_an_environment_is_named_in_its_file(tmp_path):
     path = tmp_path / "own.py"
     path.write_text(
         "from dpjax.environments import bernoulli\n"
@@ -95,8 +71,3 @@ def test_an_environment_is_named_in_its_file(tmp_path, capsys):
     assert main([*given, *both]) == 0
     rows = (tmp_path / "out" / "verdicts.csv").read_text()
     assert ",easy," in rows or ",hard," in rows
-    capsys.readouterr()
-    assert main([*given, "--overwrite", "--environment", f"{path}:eas"]) == 2
-    assert capsys.readouterr().err == (
-        f"dpjax: {path}: it has no Environment or function eas (did you mean easy?)\n"
-    )
