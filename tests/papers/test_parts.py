@@ -1,9 +1,6 @@
 """The parts of an experiment: which are played, and how their tables are joined."""
 
 import json
-from importlib import import_module
-
-import pytest
 
 from dpjax.papers import _shared as shared
 from dpjax.report import plot
@@ -43,24 +40,3 @@ def test_a_run_of_the_main_table_plays_only_the_first_part(tmp_path):
     assert {file.name for file in tmp_path.iterdir()} == {
         "parameters.json", "test_parts.csv", "test_parts.pdf", "test_parts.png"
     }  # fmt: skip
-
-
-REFUSED = [
-    ("agarwal2017", {"trials": 3}, "trials must be at least 4, got 3"),
-    ("agarwal2017_bandits", {"horizon": 63}, "horizon must be from 64 to 536870911, got 63"),
-    ("azize2023", {"horizon": 9999}, "horizon must be from 10000 to 2147483647, got 9999"),
-    ("ene2021", {"trials": 3}, "trials must be at least 4, got 3"),
-    ("hanna2022", {"trials": 7}, "trials must be at least 8, got 7"),
-    ("sajed2019", {"horizon": 9999}, "horizon must be from 10000 to 2147483647, got 9999"),
-    ("shariff2018", {"horizon": 999}, "horizon must be from 1000 to 50000000, got 999"),
-    ("tossou2017", {"trials": 100}, "trials must be a multiple of 24, got 100"),
-    ("trust", {"trials": 7}, "trials must be at least 8, got 7"),
-]
-
-
-@pytest.mark.parametrize(("name", "sizes", "message"), REFUSED, ids=[row[0] for row in REFUSED])
-def test_too_small_a_run_is_refused_and_leaves_nothing(name, sizes, message, tmp_path):
-    paper = import_module(f"dpjax.papers.{name}")
-    with pytest.raises(ValueError, match=message):
-        paper.reproduce(tmp_path / "out", **sizes)
-    assert not (tmp_path / "out").exists()

@@ -134,24 +134,6 @@ def test_what_cannot_be_sent_is_said(tmp_path, monkeypatch):
         study.run(tmp_path, executor=Losing(0), progress=False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"part": (0, 3)}, r"part must be \(i, n\), .*; got \(0, 3\)"),
-        ({"part": (4, 3)}, r"part must be .*; got \(4, 3\)"),
-        ({"part": (1.0, 3)}, "part must be"),
-        ({"store": None, "part": (1, 3)}, "store: parts and executors need one"),
-        ({"store": None, "executor": Losing(0)}, "store: parts and executors need one"),
-        ({"executor": Losing(0), "part": (1, 3)}, "executor: it plays all parts"),
-        ({"executor": Losing(0), "parts": 0}, "parts must be an integer of at least 1"),
-        ({"executor": 3}, "executor must have a method submit, got int"),
-    ],
-)
-def test_bad_parts_and_executors(arguments, message, tmp_path):
-    with pytest.raises((ValueError, TypeError), match=message):
-        study_of().run(**{"store": tmp_path, "progress": False, **arguments})
-
-
 def test_forked_processes_are_refused(tmp_path):
     pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"))
     with (
