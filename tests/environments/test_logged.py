@@ -115,84 +115,45 @@ MEANS, HORIZON, TRIALS = np.array([0.2, 0.5, 0.8]), 60, 400
 PIECE = 400  # rows of each trial, of which about 180 are read
 
 
-def compare(environment, learner, known):
-    """Mean losses of a learner on pieces of a log, and in games with all losses known.
-
-    Returns:
-      (difference of the means, its standard error).
-    """
-
-    def on_piece(trial, key):
-        starts = environment._replace(init=lambda key: trial * PIECE)
-        tally = dpjax.simulate(learner, starts, key, checkpoints=1).tally
-        return tally.suffered, tally.counted
-
-    trials = jnp.arange(TRIALS, dtype=jnp.int32)
-    suffered, counted = jax.jit(jax.vmap(on_piece))(trials, jr.split(jr.key(1), TRIALS))
-    assert (counted == HORIZON).all()
-    game = jax.vmap(lambda key: dpjax.simulate(learner, known, key, checkpoints=1).tally)
-    real = np.asarray(jax.jit(game)(jr.split(jr.key(2), TRIALS)))
-    error = np.hypot(np.std(suffered), np.std(real)) / np.sqrt(TRIALS)
-    return float(np.mean(suffered) - np.mean(real)), error
-
-
-def suffers(environment):
-    """A tally of the played arm's loss."""
-
-    def step(state, key, action):
-        state, outcome = environment.step(state, key, action)
-        loss = outcome.loss
-        if environment.action_set == Arms(ARMS):
-            return state, Outcome(loss, loss[action])
-        return state, Outcome(loss, loss[1][action(loss[0])])
-
-    return environment._replace(step=step, regret=lambda state, tally: tally)
-
-
 @pytest.mark.slow
-def test_the_loss_of_a_learner_of_arms_is_that_of_a_game_with_all_losses_known():
+def test_the_loss_of_a_learner_is_that_of_a_game_with_all_losses_known():
+    """Within 3 standard errors; a log of other losses is told apart."""
     rng = np.random.default_rng(3)
     actions = rng.integers(0, ARMS, TRIALS * PIECE)
     losses = (rng.random(len(actions)) < MEANS[actions]).astype(float)
     learner = learners.exp3(HORIZON, ARMS)
 
-    def draw(state, key, arm):
-        return state, Outcome(
-            (jr.uniform(key, (ARMS,)) < MEANS).astype(jnp.float32), jnp.float32(0)
-        )
+    def step(state, key, arm):
+        losses = (jr.uniform(key, (ARMS,)) < MEANS).astype(jnp.float32)
+        return state, Outcome(losses, losses[arm])
 
-    known = environments.bernoulli(MEANS)._replace(step=draw)
-    difference, error = compare(environments.logged(actions, losses), learner, suffers(known))
-    assert abs(difference) < 3 * error < 0.05 * HORIZON
-    # A log of other losses is told apart.
-    other = environments.logged(actions, np.minimum(losses + (actions == 0) * 0.2, 1.0))
-    assert abs(compare(other, learner, suffers(known))[0]) > 3 * error
+    known = Environment(lambda key: (), step, lambda state, tally: tally, Arms(ARMS))
 
+    @jax.vmap
+    def game(key):
+        return dpjax.simulate(learner, known, key, checkpoints=1).tally
 
-@pytest.mark.slow
-def test_the_loss_of_a_learner_of_policies_is_that_of_a_game_with_all_losses_known():
-    """Two kinds of rows. Each has its own best arm."""
-    rng = np.random.default_rng(4)
-    count = TRIALS * PIECE
-    kinds = rng.integers(0, 2, count)
-    table = np.stack([MEANS, MEANS[::-1]])
-    actions = rng.integers(0, ARMS, count)
-    losses = (rng.random(count) < table[kinds, actions]).astype(float)
-    environment = environments.logged(actions, losses, contexts=kinds[:, None])
-    contexts = environments._classification.standardised(kinds[:, None].astype(float))
-    shown = jnp.asarray(np.stack([contexts[kinds == kind][0] for kind in (0, 1)]), jnp.float32)
+    real = np.asarray(jax.jit(game)(jr.split(jr.key(2), TRIALS)))
 
-    def draw(state, key, policy):
-        kind_key, key = jr.split(key)
-        kind = jr.bernoulli(kind_key).astype(jnp.int32)
-        losses = (jr.uniform(key, (ARMS,)) < jnp.asarray(table)[kind]).astype(jnp.float32)
-        features = jnp.kron(jnp.eye(ARMS), shown[kind][None])
-        return state, Outcome((features, losses), jnp.float32(0.0))
+    def difference(losses):
+        """Of the mean loss on pieces of a log to that of the games, in standard errors."""
+        log = environments.logged(actions, losses)
 
-    known = Environment(lambda key: (), draw, lambda state, tally: tally, environment.action_set)
-    learner = learners.linucb(HORIZON, 2 * ARMS, epsilon=np.inf, delta=1e-3)
-    difference, error = compare(environment, learner, suffers(known))
-    assert abs(difference) < 3 * error < 0.05 * HORIZON
+        @jax.vmap
+        def on_piece(trial, key):
+            starts = log._replace(init=lambda key: trial * PIECE)
+            tally = dpjax.simulate(learner, starts, key, checkpoints=1).tally
+            return tally.suffered, tally.counted
+
+        pieces = jnp.arange(TRIALS, dtype=jnp.int32)
+        suffered, counted = jax.jit(on_piece)(pieces, jr.split(jr.key(1), TRIALS))
+        assert (counted == HORIZON).all()
+        error = np.hypot(np.std(suffered), np.std(real)) / np.sqrt(TRIALS)
+        assert 3 * error < 0.05 * HORIZON
+        return abs(float(np.mean(suffered) - np.mean(real))) / error
+
+    assert difference(losses) < 3
+    assert difference(np.minimum(losses + (actions == 0) * 0.2, 1.0)) > 3
 
 
 def test_inverse_propensity_is_unbiased_and_wrong_propensities_are_not():

@@ -169,8 +169,6 @@ def test_a_cell_with_too_few_trials_is_left_out_of_the_others(name, kept):
         with pytest.warns(RuntimeWarning):
             without = estimate(failed(regret(), range(60)))
         xarray.testing.assert_identical(found.drop_vars("trials"), without.drop_vars("trials"))
-    with pytest.raises(ValueError, match="final_regret: no trial is finite, so there is nothing"):
-        (regret() * np.nan).to_dataset().dpjax.figure("epsilon", estimate=estimate)
 
 
 @pytest.mark.filterwarnings("ignore:.*do not count")

@@ -14,10 +14,13 @@ from itertools import pairwise
 
 import pytest
 
+import dpjax
 from dpjax import environments, learners
 from dpjax.store import Store
 from dpjax.study import Study, spread, watched
 from tests import ROOT
+from tests.engine.test_devices import free_port, run_children
+from tests.study import shared_play
 
 pytest.importorskip("cloudpickle", reason="closures are sent by cloudpickle, of dpjax[test]")
 
@@ -229,3 +232,11 @@ def test_arrays_of_jobs_on_the_command_line(tmp_path, capsys):
     for wrong in ("0/2", "3/2", "3", "a/b"):
         assert main(["run", *of_table, "--store", "x", "--part", wrong]) == 2
         assert "must be like 3/16" in capsys.readouterr().err
+
+
+def test_two_processes_play_what_one_plays(tmp_path, monkeypatch):
+    command = ["-m", "tests.study.shared_play", tmp_path, "--port", free_port(), "--process"]
+    outputs = run_children([[*command, process] for process in range(2)], 240)
+    assert all(output.rstrip().endswith("shared") for output in outputs)
+    assert dpjax.open(tmp_path).identical(shared_play.study().run(progress=False))
+    assert_whole(shared_play.study(), tmp_path, monkeypatch)
