@@ -216,7 +216,7 @@ ELSEWHERE = {
     "python examples/study.py": "dpjax run reads it",
     "python -m tests.engine.on_devices": "tests/engine/test_devices.py",
     "python -m tests.study.test_coverage": "tests/study/test_coverage.py",
-    "python -m tests.study.shared_play": "tests/study/test_processes.py",
+    "python -m tests.study.shared_play": "tests/study/test_spread.py",
     "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest": ".ci/run",
     "sbatch array.sh": "for a cluster",
     "sbatch pod.sh": "for a cluster",

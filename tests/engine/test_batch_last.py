@@ -1,5 +1,7 @@
 """The map over last axes gives the numbers of jax.vmap, and does not copy unbatched values."""
 
+from itertools import product
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from dpjax import noise
 from dpjax.engine.batch_last import batch_last
 from dpjax.maths import laws
 from tests.engine.beside_vmap import INDEX, KEYS, MATRIX, OPERATIONS, VECTOR, B, both, check
+from tests.refusals import refuses
 
 # Those that no kernel for accelerators computes, and cases that only batching tells apart.
 MORE = [
@@ -115,18 +118,9 @@ def test_what_is_shared_carries_no_batch():
     assert write.invars[1].aval.shape == (1,)
 
 
-@pytest.mark.parametrize(
-    ("batched", "arguments"), [((False,), (VECTOR,)), ((True, True), (VECTOR, VECTOR[:, :2]))]
-)
-def test_bad_batches_are_refused(batched, arguments):
-    with pytest.raises(ValueError, match="one common last axis"):
-        batch_last(lambda *xs: xs, batched)(*arguments)
-
-
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
-@pytest.mark.parametrize("dtype", [jnp.uint8, jnp.uint16, jnp.uint32])
-def test_random_bits(shape, dtype):
-    check(lambda key: jr.bits(key, shape, dtype), KEYS)
+def test_bad_batches_are_refused():
+    for batched, arguments in ((False,), (VECTOR,)), ((True, True), (VECTOR, VECTOR[:, :2])):
+        refuses("one common last axis", batch_last(lambda *xs: xs, batched), arguments)
 
 
 def test_words_are_kept_whatever_numbers_they_look_like():
@@ -168,7 +162,8 @@ def test_draws():
     def function(key, i):
         a, b, c = jr.split(key, 3)
         grid = jr.split(jr.fold_in(b, 7), (2, 2))
-        return (
+        kinds = product([(), (3,), (2, 3)], [jnp.uint8, jnp.uint16, jnp.uint32])
+        return [jr.bits(a, shape, dtype) for shape, dtype in kinds], (
             jr.uniform(a, (4,)), jr.normal(b), jr.laplace(c, (2,)), jr.gumbel(a),
             jr.bernoulli(b, 0.3), jr.randint(c, (3,), 0, 9), jr.permutation(a, 4), jr.choice(b, 4),
             grid, jr.uniform(grid[1, 0]), grid.T.ravel(), jr.fold_in(a, i),

@@ -1,7 +1,5 @@
 """Online PCA: Gram losses and their sensitivities, the environment, and perturbed leaders."""
 
-import subprocess
-import sys
 from functools import partial
 
 import jax
@@ -12,7 +10,7 @@ from jax import random as jr
 
 from dpjax import audit, bounds, domains, environments, learners, mechanisms
 from dpjax.engine import compute
-from tests import ROOT
+from tests.engine.test_devices import run_children
 from tests.play import play_actions, play_table
 
 SIZE, RANK, HORIZON = 4, 2, 64
@@ -150,4 +148,4 @@ def test_a_sweep_over_matrices_of_16_by_16_ends():
         "    return learner, environments.spiked_covariance(16)\n"
         "sweep(game, np.array([1.0, np.inf]), 24, jax.random.key(0), progress=False)\n"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120, check=True)
+    run_children([["-c", code]], 120)

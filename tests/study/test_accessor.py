@@ -12,6 +12,7 @@ import dpjax.report.accessor  # noqa: F401
 from dpjax.report import choice
 from dpjax.report.arrays import ESTIMATORS, estimator
 from tests import ROOT
+from tests.test_wrong_uses import uses
 
 
 @pytest.fixture
@@ -74,15 +75,17 @@ def test_the_frontier_compares_by_what_is_declared(data):
     assert np.isnan(strong.dpjax.frontier()["mean"].sel(epsilon=0.1)).all()
 
 
-def test_methods_say_what_is_missing(data):
-    with pytest.raises(ValueError, match="the data have no 'loss'; they have final_regret, regret"):
-        data.dpjax.mean(of="loss")
-    with pytest.raises(ValueError, match="over: horizon is not an axis"):
-        data.dpjax.slope()
-    with pytest.raises(ValueError, match="environment has no value none"):
-        data.dpjax.difference(environment="none")
-    with pytest.raises(ValueError, match="arms is not a dimension"):
-        data.dpjax.difference(arms=7)
+REFUSED = uses("wrong_reports.txt")
+
+
+@pytest.mark.filterwarnings("ignore:.*fewer than 40")
+@pytest.mark.parametrize(("code", "sentence"), REFUSED, ids=[code for code, _ in REFUSED])
+def test_a_wrong_use_of_data_is_refused_in_one_sentence(data, settings, code, sentence):
+    names = {"data": data, "settings": settings, "np": np, "xarray": xarray}
+    with pytest.raises((AttributeError, TypeError, ValueError)) as error:
+        eval(code, names)
+    said = str(error.value)
+    assert said == sentence or sentence == f"{said[: len(sentence) - 3]}..."
 
 
 def drawn(axes):
@@ -128,23 +131,6 @@ def test_an_estimate_may_reduce_an_axis(data):
     (axes,) = two.dpjax.figure("epsilon", color="learner", estimate=worst).axes
     means = data["final_regret"].mean("trial").squeeze("environment").values + 1.0
     assert drawn(axes) == both(means)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"x": "epsilon"}, "learner has 2 values; select one"),
-        ({"x": "mixing", "color": "learner"}, "x: mixing is not an axis"),
-        ({"x": "trial", "color": "learner"}, "x: trial is not an axis"),
-        ({"x": "epsilon", "color": "epsilon"}, "named only once"),
-        ({"x": "round", "panel": ("learner", "learner")}, "named only once"),
-        ({"x": "epsilon", "panel": ("learner", "mixing")}, "columns: mixing is not an axis"),
-        ({"x": "epsilon", "of": "loss"}, "of: the data have no 'loss'"),
-    ],
-)
-def test_figures_that_mean_nothing_are_refused(data, options, message):
-    with pytest.raises(ValueError, match=message):
-        data.dpjax.figure(**options)
 
 
 @pytest.fixture
@@ -193,22 +179,6 @@ def test_an_estimator_has_a_level():
             return array.max("trial").to_dataset(name="largest")
 
     assert "largest" not in ESTIMATORS
-
-
-def test_a_name_that_is_no_estimator_is_refused(data):
-    with pytest.raises(
-        AttributeError, match="data.dpjax has no estimate 'medain'; it has mean, quan"
-    ):
-        data.dpjax.medain()
-    for options in ({"estimate": "medain"}, {"estimate": "identification"}):
-        with pytest.raises(ValueError, match="estimate: there is no '"):
-            data.dpjax.figure("epsilon", color="learner", **options)
-    with pytest.raises(
-        ValueError, match="estimate: there is no 'medain'; there are mean, quantile"
-    ):
-        data.dpjax.table(estimates=["medain"])
-    with pytest.raises(ValueError, match="confidence must be in"):
-        data.dpjax.mean("final_regret")
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -338,17 +308,6 @@ def test_the_trials_of_a_choice_are_those_that_count(settings, name):
     with pytest.warns(RuntimeWarning, match="do not count"):
         found = CHOICES[name](failed.dpjax)
     np.testing.assert_allclose(found["final_regret"].mean("trial"), found["mean"])
-
-
-def test_an_estimate_without_trials_says_so(settings):
-    found = settings.dpjax.slope()
-    for method in (found.dpjax.slope, found.dpjax.mean, lambda: found.dpjax.table("regret")):
-        with pytest.raises(
-            ValueError, match=r"data have none \(exponent of regret at T in horizon"
-        ):
-            method()
-    with pytest.raises(ValueError, match="estimates: the data are already an estimate"):
-        found.dpjax.table(estimates=["mean"])
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/guides/clusters.md"])

@@ -144,8 +144,7 @@ def test_a_study_killed_between_any_two_objects_opens_and_goes_on(whole, tmp_pat
         else:
             break
         if moment == 0:
-            with pytest.raises(ValueError, match="there is no store of a study or sweep in"):
-                dpjax.open(target)
+            refuses("there is no store of a study or sweep in", dpjax.open, (target,))
         else:
             found, said = opened(target)
             assert dict(found.sizes) == dict(shown.sizes)
@@ -247,8 +246,7 @@ def test_a_damaged_object_is_named_and_written_again(folder, stored, damage):
     if damage == "gone":
         file.unlink()
         said = "there is no store of a study or sweep in"
-    with pytest.raises(ValueError, match=said):
-        dpjax.open(folder)
+    refuses(said, dpjax.open, (folder,))
     if damage == "a list":
         file.unlink()
     assert small().run(folder, progress=False).identical(dpjax.open(folder))
@@ -317,16 +315,14 @@ def test_a_store_without_a_name_is_refused(url, tmp_path, monkeypatch):
         lambda: prepare(url, resume=False, devices=None),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=f"store: must name a folder or URL, got {url!r}; "):
-            call()
+        refuses(f"store: must name a folder or URL, got {url!r}; ", call, ())
 
 
 def test_labels_of_another_study_are_refused(of_two, tmp_path):
     shutil.copytree(of_two[0], tmp_path / "one")
     two(epsilons=[0.1, 0.7]).run(tmp_path / "other", progress=False)
     shutil.copy(tmp_path / "other" / kept.STUDY, tmp_path / "one")
-    with pytest.raises(ValueError, match=r"holds other points than .*study\.json; it"):
-        dpjax.open(tmp_path / "one")
+    refuses(r"holds other points than .*study\.json; it", dpjax.open, (tmp_path / "one",))
 
 
 # Single sweeps
