@@ -1,4 +1,4 @@
-"""Small runs of the papers: their sizes, engine programs and files."""
+"""Small runs of all papers: their sizes, engine programs and files."""
 
 import csv
 import json
@@ -97,7 +97,7 @@ def read_rows(path):
 
 @cache
 def played(name) -> Played:
-    """Plays the small run of a paper, which has the stated files, sizes and number of programs."""
+    """Play the small run of a paper, and compare its files, sizes and number of programs."""
     paper, small = import_module(f"dpjax.papers.{name}"), SMALL[name]
     needed, compiled = set(), programs.compiled
 

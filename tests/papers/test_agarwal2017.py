@@ -6,7 +6,6 @@ import xarray
 
 from dpjax import bounds
 from dpjax.papers import agarwal2017
-from dpjax.papers._shared import exponents
 from tests.papers.small import played
 
 
@@ -52,21 +51,6 @@ def test_free_epsilon_is_where_the_ratio_crosses_ten_percent():
     assert found[0]["epsilon"] == pytest.approx(10**0.5)
     assert found[1]["epsilon"] == np.inf and found[2]["epsilon"] == 0.0
     assert [row["without_privacy"] for row in found] == [1.0] * 3
-
-
-def test_slope_finds_a_power_law_and_its_interval_covers_it():
-    """cost = x^1.5 with 20 % noise on each of 200 trials; unusable points are left out."""
-    x = xarray.DataArray(2.0 ** np.arange(6), dims="x")
-    noise = 1.0 + 0.2 * np.random.default_rng(0).normal(size=(6, 200))
-    cost = x.values[:, None] ** 1.5 * noise
-    cost[0] = 1e6
-    cost = xarray.DataArray(cost, dims=["x", "trial"])
-    usable = xarray.DataArray(np.arange(6) > 0, dims="x")
-    found = exponents(cost, x, usable)
-    assert found.low < 1.5 < found.high and found.high - found.low < 0.1
-    assert found.low < found.slope < found.high
-    assert (found.points, found["from"], found["to"]) == (5, 2.0, 32.0)
-    assert np.isnan(exponents(cost, x, usable & (x < 4.0)).slope)
 
 
 def test_exponents_are_fitted_where_all_learners_can_be_read():

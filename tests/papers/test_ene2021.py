@@ -47,6 +47,9 @@ def test_slopes_of_regret_and_of_what_noise_costs():
         assert row["low"] < wanted < row["high"] and row["high"] - row["low"] < 0.1
         assert row["low"] < row["slope"] < row["high"]
     assert [row["calibration"] for row in found] == ["none", "single_change less none"]
+    one = data.isel(horizon=[0])
+    row, _ = ene2021.slope_rows(one, ("ball", "gaussian"), "T", one.horizon, paper)
+    assert np.isnan(row["slope"])
 
 
 def test_signal_to_noise_by_hand():
