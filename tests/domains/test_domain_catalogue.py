@@ -322,7 +322,12 @@ def gap(name, y, taken):
 def test_which_domains_have_one():
     assert {name for name in DOMAINS if DOMAINS[name].domain.exact_projection} == set(EXACT)
     assert set(EXACT) - set(SHARP) == FOUND
-    assert domains.shrunk(domains.ball(3), 0.5).exact_projection is None
+    ball = domains.ball(3)
+    assert domains.shrunk(ball, 0.5).exact_projection is None
+    known = {"centre": np.zeros(3), "diameter": 2.0, "project": ball.exact_projection}
+    same = domains.from_minimizer(3, ball.minimizer, **known)
+    assert same.exact_projection is ball.exact_projection
+    np.testing.assert_allclose(same.project(np.ones(3)), ball.project(np.ones(3)), atol=1e-6)
 
 
 @every_exact

@@ -124,14 +124,15 @@ def test_digests_tell_numbers_from_the_rest():
     x = jnp.float32(1.0)
     table = np.arange(64.0, dtype=np.float32)
 
-    def look(table, factor=2.0, other=jnp.sin):
+    def look(table, factor=2.0, other=jnp.sin, within=4.0):
         return lambda x: (
-            lax.cond(x > 0.0, lambda: jnp.asarray(table)[3] * x, lambda: other(x)) * factor
+            lax.cond(x > 0.0, lambda: jnp.asarray(table)[3] * x, lambda: within * other(x)) * factor
         )
 
     first = traced(look(table), x)
     assert first == traced(look(table.copy()), x)
-    for numbers in (look(np.roll(table, 1)), look(table, 3.0), look(-table, 3.0)):
+    rolled, more = look(np.roll(table, 1)), look(table, within=5.0)
+    for numbers in (rolled, look(table, 3.0), look(-table, 3.0), more):
         digest, text, _ = traced(numbers, x)
         assert text == first[1] and digest != first[0]
     for another in (look(table[:63]), look(table, other=jnp.cos), lambda x: x):
