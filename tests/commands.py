@@ -89,6 +89,8 @@ INSTEAD = {
     "python benchmarks/speed.py arms --repeats 3": "python benchmarks/speed.py arms --quick",
     "python benchmarks/store.py": "python benchmarks/store.py --quick",
     "python benchmarks/throughput.py": "python benchmarks/throughput.py --quick --repeats 1",
+    "python benchmarks/peers.py": "python benchmarks/peers.py --quick --turns 1",
+    "python benchmarks/peers.py --packages": "python benchmarks/peers.py --packages --quick",
     "python benchmarks/revealed.py": "python benchmarks/revealed.py --quick --out results/revealed",
     "python benchmarks/revealed.py --out docs/audit": "python benchmarks/revealed.py --quick "
     "--out results/revealed",
@@ -220,7 +222,7 @@ ELSEWHERE = {
     "python examples/study.py": "dpjax run reads it",
     "python -m tests.engine.on_devices": "tests/engine/test_devices.py",
     "python -m tests.study.test_coverage": "tests/study/test_coverage.py",
-    "python -m tests.study.shared_play": "tests/study/test_processes.py",
+    "python -m tests.study.shared_play": "tests/study/test_spread.py",
     "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest": ".ci/run",
     "sbatch array.sh": "for a cluster",
     "sbatch pod.sh": "for a cluster",

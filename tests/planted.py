@@ -180,7 +180,7 @@ def counts(rows: dict) -> str:
 # expression. The longest key that is a file, or a folder of it, counts.
 NEAR = {
     "core": "test_check.py test_wrong_uses.py test_arrays.py",
-    "core/generators": "test_generators.py engine/test_batched_draws.py",
+    "core/generators": "test_generators.py engine/test_batch_last.py",
     "feedback": "test_batches.py test_doctests.py learners/test_two_point_gradient.py "
     "-k batches or feedback or two_point",
     "domains": "domains test_action_sets.py",
@@ -253,14 +253,14 @@ NEAR = {
     "audit": "audit/test_{module}.py audit/test_audit.py",
     "study": "study/test_study.py test_simulate.py",
     "study/traces.py": "test_sweep.py test_golden.py",
-    "study/halving.py": "study/test_study.py study/test_inference.py study/test_horizons.py -k "
+    "study/halving.py": "study/test_study.py study/test_coverage.py study/test_horizons.py -k "
     "tun or halving",
     "store": "test_store.py attack/test_stores.py",
-    "report": "analysis/test_statistics.py study/test_inference.py study/test_coverage.py",
+    "report": "analysis/test_statistics.py study/test_coverage.py",
     "report/figures.py": "study/test_figures.py",
     "report/latex.py": "study/test_latex.py study/test_counted_trials.py",
     "bounds": "analysis test_doctests.py -k bound",
-    "papers": "papers/test_{module}.py papers/test_parts.py papers/test_tables.py",
+    "papers": "papers/test_{module}.py papers/test_parts.py",
     "cli": "cli/test_{module}.py",
 }
 
