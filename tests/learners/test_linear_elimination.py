@@ -17,8 +17,7 @@ from dpjax.learners._linear_elimination import (
 )
 from dpjax.learners.parts import elimination, elimination_phases
 from dpjax.maths import designs
-from tests.learners.batches import told_sums
-from tests.learners.given_noise import laplace_draws, losses_of_games, many_games
+from tests.learners.given_noise import laplace_draws, losses_of_games, many_games, told_sums
 
 MODULE = importlib.import_module("dpjax.learners._linear_elimination")
 # Seven actions in the plane, no two of the same length; rewards <THETA, a> in [-1, 1].

@@ -10,8 +10,7 @@ from jax import random as jr
 
 from dpjax.learners import successive_elimination
 from dpjax.learners._successive_elimination import epoch_length, epoch_radius
-from tests.learners.batches import told_sums
-from tests.learners.given_noise import laplace_draws, losses_of_games, many_games, play
+from tests.learners.given_noise import laplace_draws, losses_of_games, many_games, play, told_sums
 
 MODULE = importlib.import_module("dpjax.learners._successive_elimination")
 ELIMINATION = importlib.import_module("dpjax.learners.parts.elimination")
