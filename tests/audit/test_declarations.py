@@ -25,7 +25,7 @@ SETS = {
 }
 DOMAINS = {"box": domains.cube(DIM), "ball": domains.ball(DIM), "l1": domains.cube(DIM)}
 WILD = np.array([1e9, -1e9, 3e38, np.inf, -np.inf, np.nan, 1e3, 0.3, -1.0, 1.0])
-quickly = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def first(pairs):
@@ -109,7 +109,6 @@ PARAMETERS = {
 }
 
 
-@quickly
 def test_a_replay_that_is_not_a_number_fails():
     """For example of a learner that passes NaN on to its draws."""
     learner, pairs = audits.build("hedge", "", HORIZON, 1.0), wild_rounds(0.0, 1.0)
@@ -148,7 +147,6 @@ ALL_ENTRIES = [(name, of) for name in WITH_UNITS for of in SETS]
     ("name", "of"),
     [pytest.param(*c, marks=() if c in FEW_ENTRIES else pytest.mark.slow) for c in ALL_ENTRIES],
 )
-@quickly
 def test_an_entry_out_of_range_spends_what_is_declared(name, of):
     """A projection onto a ball would spread one entry's change over all entries: 2 instead of 1."""
     learner, pairs = with_entries(name, of), wild_entries()
@@ -212,7 +210,6 @@ def deciding(horizon):
     partial(combinators.laplace_feedback, epsilon=1.0, threshold=3.0, null_loss=0.0),
     partial(combinators.private_reduction, epsilon=1.0, loss_range=(0.0, 1.0)),
 ])  # fmt: skip
-@quickly
 def test_wrappers_that_add_noise_have_a_declaration_of_their_own(wrap):
     """Over a base that reveals everything they spend exactly that; with half the noise, more."""
     pairs = wild_rounds(0.0, 1.0)
@@ -271,7 +268,6 @@ def test_every_printed_calibration_is_tried():
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=() if c in QUICK else pytest.mark.slow) for c in PRINTED]
 )
-@quickly
 def test_printed_noise_spends_what_is_declared_for_it(case):
     """The declared epsilon, not the paper's (recorded beside it): some spend less, some more."""
     learner, pairs = printed(*case)

@@ -13,7 +13,7 @@ from tests import test_conformance as conformance
 
 INF = float("inf")
 HORIZON, ARMS, SEEDS = 32, conformance.ARMS, 5
-quickly = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 class Constant(NamedTuple):
@@ -99,7 +99,6 @@ def played_by_default(learner, *given):
     return actions(constant, lambda point: learner_of(constant), [0.0])[0][0]
 
 
-@quickly
 @pytest.mark.parametrize(
     "constant",
     [
@@ -128,7 +127,6 @@ def numbers(declared):
     return [float(x) for x in (declared.epsilon, declared.delta, declared.rho)]
 
 
-@quickly
 @pytest.mark.parametrize(
     ("name", "epsilon", "value", "covers_less"),
     [

@@ -14,9 +14,11 @@ from dpjax.feedback import contextual
 from dpjax.learners.parts import dartboard, probing
 from dpjax.learners.parts.probing import Setting
 from dpjax.maths import exact_sums
-from tests.learners.test_batched_dartboard import game_paths
-from tests.learners.test_cucb import spent
+from tests.learners.test_semi_bandits import spent
+from tests.learners.test_shrinking_dartboard import game_paths
 from tests.renyi import dartboard_epsilon
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 # E, a row for each of three experts on two arms.
 ADVICE = np.array([[1.0, 0.0], [0.25, 0.75], [0.0, 1.0]], np.float32)
@@ -96,7 +98,6 @@ def test_estimates_are_unbiased_and_use_probes_alone(monkeypatch):
     assert abs(probed.mean() - mixing) < 4 * np.sqrt(mixing / runs)
 
 
-@pytest.mark.usefixtures("quick_compilation")
 def test_rounds_by_hand(monkeypatch):
     """Batches of three rounds: the arguments of coins and draws, in float64."""
     setting = setting_of(0.3, 0.1, 3, batch=3.0, mixing=0.5)
@@ -138,7 +139,6 @@ def test_rounds_by_hand(monkeypatch):
 # Privacy by replays -----------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("quick_compilation")
 def test_advice_beyond_1_is_clipped(monkeypatch):
     """The range of a probe does not depend on the environment."""
     learner = fixed(monkeypatch, setting_of(0.2, 0.5, 3))

@@ -1,0 +1,440 @@
+"""One-point and two-point estimates, and the learners that play them."""
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+from dpjax import audit, domains, feedback, learners, mechanisms
+from dpjax.environments import loss_families
+from dpjax.learners._projection_free import batch_norms, printed_scale, step_size
+from dpjax.learners._two_point_gradient import default_smoothing
+from dpjax.learners.parts.one_point import directions, entries_of, flaxman_radius, values
+from dpjax.learners.parts.prefix_sums import of_rounded
+from tests.learners.replay import play, worlds
+from tests.play import play_table
+
+DRAWS = 200_000
+DOMAINS = {
+    "ball": domains.ball(3),
+    "simplex": domains.simplex(3),
+    "paths": domains.paths([(0, 1), (0, 1), (1, 2), (1, 2), (0, 2)], 0, 2),
+}
+every_domain = pytest.mark.parametrize("name", DOMAINS)
+
+
+def sample(name):
+    """Directions (DRAWS, n), and lifted (DRAWS, d)."""
+    space = directions(DOMAINS[name])
+
+    @jax.jit
+    def draw(key):
+        u = jax.vmap(space.draw)(jr.split(key, DRAWS))
+        return u, jax.vmap(space.lift)(u)
+
+    return space.dim, *draw(jr.key(4))
+
+
+def worst_z(estimates, truth):
+    estimates = np.asarray(estimates, np.float64)
+    error = estimates.std(axis=0) / len(estimates) ** 0.5
+    return np.abs((estimates.mean(axis=0) - truth) / np.maximum(error, 1e-9)).max()
+
+
+@every_domain
+def test_directions_are_uniform_on_the_sphere_of_the_hull(name):
+    """Length 1, in the tangent, E[u] = 0 and E[u u'] = I / n."""
+    n, u, lifted = sample(name)
+    domain = DOMAINS[name]
+    np.testing.assert_allclose(np.linalg.norm(lifted, axis=1), 1.0, atol=1e-5)
+    if domain.tangent is not None:
+        assert n == domain.tangent.shape[1] < domain.dim
+        outside = lifted - lifted @ domain.tangent @ domain.tangent.T
+        assert np.abs(outside).max() < 1e-5
+    assert worst_z(u, 0.0) < 4.5
+    squares = np.asarray(u)[:, :, None] * np.asarray(u)[:, None]
+    assert worst_z(squares.reshape(DRAWS, -1), np.eye(n).ravel() / n) < 4.5
+
+
+@pytest.mark.parametrize("family", ["linear", "distance", "absolute", "quadratic", "largest"])
+@pytest.mark.parametrize("name", ["ball", "paths"])
+def test_ranges_cover_what_is_played(name, family):
+    """Up to zeta outside the domain, f stays in its family's range and comes near both ends.
+
+    Its slope stays below L. The words for ranges agree with the families'.
+    """
+    domain, reach = DOMAINS[name], 0.4
+    made = getattr(loss_families, family)(domain)
+    _, _, lifted = sample(name)
+    rng = np.random.default_rng(0)
+    vertices = np.asarray(
+        jax.vmap(domain.minimizer)(rng.normal(size=(300, domain.dim)).astype("f"))
+    )
+    keys = jr.split(jr.key(0), 300)
+    parameters = jax.vmap(made.draw)(keys, jnp.asarray(vertices))
+    # At and beyond the vertices, and at the point of least loss.
+    points = np.concatenate([vertices + r * lifted[:300] for r in (0.0, reach)])
+    grid = jax.vmap(jax.vmap(made.function, (None, 0)), (0, None))
+    seen = np.asarray(jax.jit(grid)(parameters, jnp.asarray(points, jnp.float32)))
+    low, high = made.range(reach)
+    assert low - 1e-5 <= seen.min() and seen.max() <= high + 1e-5
+    assert seen.max() > 0.5 * high
+    slopes = jax.vmap(jax.vmap(jax.grad(made.function, 1), (None, 0)), (0, None))
+    steep = np.linalg.norm(jax.jit(slopes)(parameters, jnp.asarray(points)), axis=-1).max()
+    assert steep <= made.lipschitz(reach) * (1 + 1e-5)
+    if family != "quadratic":  # its L gives B = L (D + reach), twice its range
+        word = {"linear": "nonnegative_inside", "largest": "signed"}.get(family, "nonnegative")
+        words = values(domain, word, made.lipschitz(reach), reach)
+        assert (words.low, words.high) == pytest.approx((low, high))
+
+
+def test_ranges_of_values():
+    v = values(domains.ball(2), (0.0, 4.0), 1.0, 0.0)
+    assert (v.bound, v.middle) == (2.0, 2.0)
+
+
+def test_flaxman_radius():
+    """By hand: R = r = 1, n = 4, C = 1, L = 1, T = 10^4: sqrt(4 / 6) / 10; capped at r / 2."""
+    ball = domains.ball(4)
+    assert float(flaxman_radius(10**4, ball, 1.0, 1.0)) == pytest.approx((4 / 6) ** 0.5 / 10)
+    assert float(flaxman_radius(1, ball, 1.0, 1.0)) == 0.5
+
+
+ROUNDS, RANGE = 24, (-1.0, 2.0)
+PLANES = {"ball": domains.ball(2), "simplex": domains.simplex(3)}
+every_domain = pytest.mark.parametrize("name", PLANES)
+
+
+def transcribed(domain, losses, key, horizon, private):
+    """Both updates in NumPy, without noise; u_t from the learners' keys."""
+    space = directions(domain)
+    zeta = float(flaxman_radius(horizon, domain, 1.5, 1.0))
+    nu = domain.radius / (1.5 * horizon**0.5)
+    shrink = 1 - zeta / domain.inradius
+
+    def project(x):
+        halfway = domain.centre + (x - domain.centre) / shrink
+        nearest = np.asarray(domain.project(jnp.asarray(halfway, jnp.float32)), np.float64)
+        return domain.centre + shrink * (nearest - domain.centre)
+
+    y = lazy = np.array(domain.centre)
+    plays = []
+    for t in range(horizon):
+        own = jr.fold_in(key, t)
+        u = np.asarray(space.lift(space.draw(jr.split(own)[0] if private else own)), np.float64)
+        plays.append(y + zeta * u)
+        move = nu * (np.clip(losses[t] @ plays[-1], *RANGE) - 0.5) * u
+        lazy = lazy - move
+        y = project(lazy if private else y - move)
+    return np.array(plays)
+
+
+def of_length_one(domain):
+    return domain._replace(losses=domains.ball_losses(domain.dim))
+
+
+@pytest.mark.parametrize("private", [False, True])
+@every_domain
+def test_the_updates_of_one_point_gradient(name, private):
+    domain, key = PLANES[name], jr.key(3)
+    given = 3.0 * jr.normal(jr.key(0), (ROUNDS, domain.dim))
+    name, level = ("private_one_point", np.inf) if private else ("one_point_gradient", None)
+    given_level = {"epsilon": level} if private else {}
+    learner = getattr(learners, name)(
+        ROUNDS, of_length_one(domain), loss_range=RANGE, **given_level
+    )
+    plays, _, _ = jax.jit(lambda: play(learner, given, key))()
+    expected = transcribed(domain, np.asarray(given, np.float64), key, ROUNDS, private)
+    np.testing.assert_allclose(plays, expected, atol=1e-4)
+    assert jax.vmap(domain.contains)(plays).all()
+    assert np.ptp(np.asarray(plays), axis=0).max() > 0.3
+
+
+PAIRS, DIM = 64, 3
+BALL = domains.ball(DIM)
+
+
+@pytest.mark.parametrize("domain", [BALL, domains.simplex(4)], ids=["ball", "simplex"])
+def test_the_updates_of_two_point_gradient(domain):
+    """In NumPy without noise, with u_t from the learners' keys; both points are in the set."""
+    given = np.asarray(0.5 * jr.normal(jr.key(0), (PAIRS, domain.dim)))
+    steep = domain._replace(losses=domains.ball_losses(domain.dim, 3.0))
+    learner = learners.two_point_gradient(PAIRS, steep, epsilon=np.inf)
+    game = play_table(learner, given, jr.key(1))
+    space, zeta = directions(domain), default_smoothing(PAIRS, domain)
+    n = space.dim
+    assert zeta == min(domain.radius / PAIRS, domain.inradius / 2)
+    eta = domain.radius / np.sqrt(PAIRS * n**2 * 9.0 / (4 * (n - 1)))
+    inner = domains.shrunk(domain, 1.0 - zeta / domain.inradius)
+    total = np.zeros(domain.dim)
+    for t in range(PAIRS):
+        u = np.asarray(space.lift(space.draw(jr.split(jr.fold_in(jr.key(1), t))[0])))
+        base = np.asarray(inner.project(jnp.asarray(domain.centre - eta / 2 * total, jnp.float32)))
+        expected = base + zeta * np.array([[1.0], [-1.0]]) * u
+        np.testing.assert_allclose(game.actions[t], expected, atol=2e-4)
+        total = total + n * (given[t] @ u) * u  # <l, x+ - x-> / (2 zeta) = <l, u>
+    assert jax.vmap(jax.vmap(domain.contains))(game.actions).all()
+    assert int(game.clipped) == 0
+
+
+def test_two_point_values_and_their_mean_are_those_of_the_points():
+    points = jnp.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.0]])
+    loss = jnp.array([0.25, 1.0, 0.0])
+    np.testing.assert_array_equal(feedback.values(loss, points), [0.25, 0.5])
+    assert float(feedback.mean_value(loss, points)) == 0.375
+    assert float(feedback.mean_value(loss, points[0])) == 0.25
+    np.testing.assert_array_equal(feedback.middle(points), [0.5, 0.25, 0.0])
+    np.testing.assert_array_equal(feedback.middle(points[0]), points[0])
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("domain", [BALL, domains.ball(1)], ids=["3", "1"])
+def test_a_replaced_loss_of_two_point_gradient_spends_at_most_what_is_declared(domain):
+    """Opposite slopes of 100 are clipped to 2 n G along u; half the noise would spend twice that.
+
+    In L1 a direction has norm sqrt(n) only if its entries are equal in size: in one dimension
+    always.
+    """
+    rows = 100.0 * jnp.ones((8, domain.dim))
+    pair = audit.Pair(rows, rows.at[0].set(-rows[0]))
+    learner = learners.two_point_gradient(8, domain, epsilon=1.0)
+    spent = float(audit.spent(audit.replay(learner, pair, jr.key(0)), 0.0))
+    assert 0.6 < spent <= 1.0 + 1e-3
+    assert domain.dim > 1 or spent == pytest.approx(1.0, rel=1e-3)
+
+
+def make(horizon, domain, **given):
+    """PRIVATEBANDIT for losses with L = 1."""
+    unit = domains.ball_losses(domain.dim)
+    return learners.projection_free(horizon, domain._replace(losses=unit), **given)
+
+
+HORIZON, BATCH = 36, 6
+SETS = {
+    "ball": domains.ball(2),
+    "capped simplex": domains.capped_simplex(4, 2),
+    "paths": domains.paths([(0, 1), (0, 1), (1, 2), (1, 2), (0, 2)], 0, 2),
+}
+every_domain = pytest.mark.parametrize("name", SETS)
+
+
+def vectors(domain, seed=0, horizon=HORIZON):
+    """Losses with one direction and random lengths, (T, d)."""
+    way = domain.losses.maximizer(jr.normal(jr.key(seed), (domain.dim,)))
+    return jr.uniform(jr.key(seed + 1), (horizon, 1), minval=0.2) * way[None]
+
+
+# --- the algorithm ---
+
+
+def as_printed(domain, losses, key, batch, zeta, eta):
+    """Algorithm 1 in NumPy, batch by batch, without noise; u_t from the learner's keys."""
+    space = directions(domain)
+
+    def direction(t):
+        return np.asarray(space.lift(space.draw(jr.split(jr.fold_in(key, t))[0])), np.float64)
+
+    def conditional_gradient(x, s):
+        for _ in range(batch):
+            gradient = x - domain.centre + eta * s
+            v = np.asarray(domain.minimizer(jnp.asarray(gradient, jnp.float32)), np.float64)
+            gap, length = gradient @ (x - v), np.sum((x - v) ** 2)
+            x = x + np.clip(gap / max(length, 1e-30), 0, 1) * (v - x)
+        return x
+
+    horizon = len(losses)
+    s, x, plays = np.zeros(domain.dim), np.array(domain.centre), []
+    for first in range(0, horizon, batch):
+        g = np.zeros(domain.dim)
+        for t in range(first, first + batch):
+            u = direction(t)
+            plays.append(x + zeta * u)
+            g += space.dim / zeta * float(losses[t] @ plays[-1]) * u
+        # The answer to the sums of earlier batches, played in the next one.
+        x, s = conditional_gradient(x, s), s + g
+    return np.array(plays)
+
+
+@every_domain
+def test_projection_free_is_algorithm_1(name):
+    """Without noise, against a transcription of the paper's lines.
+
+    The losses of the last two batches are not summed, so they change neither points nor sums.
+    """
+    domain = SETS[name]
+    learner = make(HORIZON, domain, epsilon=np.inf, smoothing=0.3, rate=0.2)
+    given = vectors(domain)
+    both = jnp.stack([given, given.at[-2 * BATCH :].multiply(-1.0)])
+    plays, _, last = worlds(learner, both, jr.key(3))
+    expected = as_printed(domain, np.asarray(given, np.float64), jr.key(3), BATCH, 0.3, 0.2)
+    np.testing.assert_allclose(plays[0], expected, atol=2e-4)
+    np.testing.assert_array_equal(*plays)
+    np.testing.assert_array_equal(*last.linear)
+
+
+# --- dependence ---
+
+
+def scale_of(**arguments):
+    """The scale requested from a factory of mechanisms."""
+    asked = []
+    like = arguments.pop("mechanism", mechanisms.tree)
+
+    def spy(horizon, *, noise):
+        built = like(horizon, noise=noise)
+
+        def stream(shape, *, scale):
+            asked.append((horizon, float(scale)))
+            return built.stream(shape, scale=scale)
+
+        return built._replace(stream=stream)
+
+    if arguments.get("calibration") == "printed":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(mechanisms, "tree", spy)
+            make(mechanism=mechanisms.tree, **arguments)
+    else:
+        make(mechanism=spy, **arguments)
+    return asked[-1]
+
+
+def sphere(n):
+    """The ball of diameter 1, without the rest of a Domain."""
+    return domains.ball(n, 0.5)
+
+
+def test_printed_and_single_change_scales_of_projection_free():
+    """Against numbers worked out by hand, to their two digits, at L = D = epsilon = 1."""
+    asked = partial(
+        scale_of, horizon=10**6, domain=sphere(100), epsilon=1.0, loss_range="nonnegative"
+    )
+    gaussian = {"noise": "gaussian", "delta": 1 / (100 + 10**6)}
+    assert asked(calibration="printed")[1] == pytest.approx(1.4e6, rel=0.06)
+    assert asked(calibration="printed", **gaussian)[1] == pytest.approx(2.1e6, rel=0.06)
+    releases, scale = asked()
+    assert releases == 999 and scale == pytest.approx(4.2e4, rel=0.06)
+    assert asked(loss_range="signed")[1] == pytest.approx(2 * scale)
+
+
+def test_printed_formulas_of_projection_free():
+    """T = 10^4, n = 4, L = 2, epsilon = 0.5, delta = 10^-4."""
+    assert float(printed_scale(10**4, 4, 2.0, 0.5, None)) == pytest.approx(
+        100 * 4 * 2 * math.log(1e4) / 0.5
+    )
+    expected = 10 * 2 * 2 * math.log(1e4) * math.log(1e8) * math.sqrt(26 * math.log(10004e4)) / 0.5
+    assert float(printed_scale(10**4, 4, 2.0, 0.5, 1e-4)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_batch_norm_of_projection_free_is_the_norm_of_a_whole_batch():
+    """b times "single_change" for Laplace; for Gaussian noise at most that, less for large n."""
+    for n, share in [(10, 1.0), (400, 0.87)]:
+        asked = partial(scale_of, horizon=10**6, domain=sphere(n), epsilon=1.0)
+        assert asked(calibration="batch_norm")[1] == pytest.approx(1000 * asked()[1], rel=1e-5)
+        gaussian = {"noise": "gaussian", "delta": 1e-6}
+        ratio = asked(calibration="batch_norm", **gaussian)[1] / asked(**gaussian)[1]
+        assert ratio == pytest.approx(1000 * share, rel=0.01)
+    assert float(batch_norms(100, 100, 10, jnp.inf, 1e-6)[1]) == 100
+
+
+def test_the_schedule_of_defaults_of_projection_free():
+    """D = 2, n = 2, T = 10^4: zeta = 2 sqrt(2) / 10; the rate is close to the printed one."""
+    learner = make(100**2, domains.ball(2), epsilon=1.0)
+    state, _ = learner.init(jr.key(0))
+    assert float(learner.report(state).reach) == pytest.approx(0.2 * 2**0.5)
+    # The default range is signed, and reaches as far as plays.
+    assert learner.privacy.loss_range == pytest.approx((-2.0 - 0.2 * 2**0.5, 2.0 + 0.2 * 2**0.5))
+    n, b, zeta = 4000, 10**8, 2.0 * 4000**0.5 / 1e4
+    printed = 2.0 / (1e12 * n**0.5)
+    assert float(step_size(b, b, 2.0, n, zeta, 2.0, 1.0)) == pytest.approx(printed, rel=0.001)
+
+
+# --- the points ---
+
+
+@every_domain
+def test_the_certificate_of_projection_free_bounds_the_distance(name):
+    """distance <= D sqrt(13.5 / (b + 1)) (Jaggi's Theorem 2), under noise of every size.
+
+    It is valid: on the ball, bases are no further from their minimizers, in closed form.
+    """
+    domain, horizon = SETS[name], 400
+    given = vectors(domain, 3, horizon)
+
+    @jax.jit
+    @jax.vmap
+    def run(epsilon):
+        learner = make(horizon, domain, epsilon=epsilon)
+        _, _, state = play(learner, given, jr.key(2))
+        return learner.report(state).distance, state
+
+    epsilons = jnp.array([1e-3, 0.1, 1.0, 10.0, 100.0, np.inf])
+    distance, state = run(epsilons)
+    assert (distance <= domain.diameter * (13.5 / 21) ** 0.5 * (1 + 1e-4)).all()
+    assert distance.max() > 1e-4
+    if name == "ball":
+        # The last base answers to the sums in the last batch's state.
+        wanted = jax.vmap(domain.project)(-state.linear)
+        off = np.linalg.norm(np.asarray(state.solver - wanted), axis=1)
+        assert (off <= np.maximum(distance, 1e-3)).all()
+
+
+LEARNERS = {
+    "private_one_point": lambda **given: learners.private_one_point(5, domains.ball(2), **given),
+    "projection_free": lambda **given: learners.projection_free(9, domains.ball(2), **given),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("law", ["discrete_laplace", "discrete_gaussian", "skellam"])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_replay_of_rounded_estimates_spends_at_most_what_is_declared(name, law):
+    """On losses that jump between the ends of the range; half the noise is found."""
+    delta = None if law == "discrete_laplace" else 1e-3
+    learner = LEARNERS[name](
+        epsilon=1.0, delta=delta, noise=law, smoothing=0.1, loss_range=(-1.0, 1.0)
+    )
+    plus = jnp.tile(jnp.array([18.0, 24.0]), (learner.horizon, 1))
+    pairs = [
+        audit.Pair(sign * plus, (sign * plus).at[at].multiply(-1.0))
+        for sign in (1.0, -1.0)
+        for at in (0, 1)
+    ]
+    rows = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pairs)
+    keys = jr.split(jr.key(0), 8)
+
+    def spends(learner):
+        run = jax.vmap(
+            jax.vmap(lambda pair, key: audit.replay(learner, pair, key), (None, 0)), (0, None)
+        )
+        found = jax.tree.map(np.asarray, jax.jit(run)(rows, keys))
+        return np.asarray(audit.spent(found, float(learner.privacy.delta)))
+
+    found = spends(learner)
+    assert found.max() <= float(learner.privacy.epsilon) * (1.0 + 1e-4)
+    assert found.max() > 0.3
+    mutant = audit.mutants(learner, plus)["noise halved"]
+    assert spends(mutant).max() > 1.9 * found.max()
+
+
+@pytest.mark.parametrize("size", [4.0, 40.0])
+def test_the_change_of_a_rounded_estimate_is_that_of_the_estimate(size):
+    """Rounds the estimates of both neighbours with the same uniform numbers, in NumPy."""
+    domain = domains.ball(3)
+    losses = values(domain, (-1.0, 1.0), 1.0, 0.0)
+    change = size * (losses.high - losses.low)
+    l1, l2 = of_rounded((3**0.5 * change, change), (3,), entries_of(size, losses), "round")
+    generator = np.random.default_rng(0)
+    directions = generator.normal(size=(4000, 3))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    levels = generator.uniform(size=(4000, 3))
+    below, above = (np.ceil(sign * size * directions - levels) for sign in (-1.0, 1.0))
+    moved = np.abs(above - below)
+    assert np.linalg.norm(moved, axis=1).max() <= l2 <= change + 3**0.5
+    assert moved.sum(axis=1).max() <= l1
+    assert np.linalg.norm(moved, axis=1).max() > 0.95 * change
+    assert change > 2.0 * 3**0.5  # the change of a rounded loss in [-1, 1], which is too small
