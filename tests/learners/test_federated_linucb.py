@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, bounds, learners, privacy
+from dpjax import bounds, learners, privacy
 from dpjax.mechanisms import prefix
 from tests.learners.test_linucb import table
 from tests.play import play_table
@@ -98,38 +98,6 @@ def test_the_noise_of_a_sum_has_m_times_popcount_of_the_variance_of_a_draw():
     for entry in range(noise.shape[-1]):
         between = np.corrcoef(noise[:, -1, :, entry].T)[np.triu_indices(silos, 1)]
         assert np.abs(between).max() < 4.5 / np.sqrt(keys)
-
-
-HORIZON, SILOS, BATCH = 16, 4, 1
-
-
-def pair(at=4):
-    """One arm e1 per round, with loss 1; in one round the loss is -1.
-
-    (e1, 1) and (e1, -1) are orthogonal rows of the largest length, whose sums differ most.
-    """
-    rows, losses = jnp.zeros((HORIZON, 1, DIM)).at[..., 0].set(1.0), jnp.ones((HORIZON, 1))
-    return audit.Pair((rows, losses), (rows, losses.at[at].set(-1.0)))
-
-
-def test_a_user_of_a_secure_sum_spends_what_is_declared():
-    learner = federated(HORIZON, SILOS, BATCH, model="distributed")
-    declared = learner.privacy
-    assert (declared.model, declared.unit) == ("distributed", "round")
-    assert float(declared.epsilon) == 1.0
-    found = audit.replay(learner, pair(), jr.key(2))
-    assert found.same_actions and found.same_keys and found.noise_seen and found.touched == 1
-    assert float(found.rho) == pytest.approx(float(declared.rho), rel=1e-4)
-
-
-def test_the_row_of_a_user_is_in_the_sum_of_the_own_silo_only():
-    learner = federated(HORIZON, SILOS, 2)
-    states = [
-        play_table(learner, losses, jr.key(2)).states.rows[5 + 1]
-        for losses in (pair(at=5).losses, pair(at=5).others)
-    ]
-    changed = np.any(states[0] != states[1], axis=1)
-    np.testing.assert_array_equal(changed, np.arange(SILOS) == 5 % SILOS)
 
 
 def test_its_bound_at_batches_of_one_round_is_that_of_linucb_times_the_root_of_two():

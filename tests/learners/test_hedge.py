@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit
 from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.learners._hedge import hedge, logits
@@ -254,16 +253,3 @@ def test_log_ratios_of_a_draw(epsilon, law):
     found = largest_log_ratio(law, epsilon)
     assert 0.8 * epsilon < found <= epsilon * (1 + 1e-4)
     assert largest_log_ratio(lambda s, e: law(s, 2 * e), epsilon) > 1.5 * epsilon
-
-
-@pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize(("calibration", "spent"), [("derived", 1.0), ("printed", 2.0)])
-def test_the_laplace_selector_spends_what_it_declares(calibration, spent):
-    """The printed one twice what the paper states, since two sums change in opposite directions."""
-    options = {"selector": "laplace", "calibration": calibration}
-    learner = audits.build("limited_updates", "", 16, 1.0, **options)
-    declared = learner.privacy
-    assert (float(declared.epsilon), float(declared.rho)) == (spent, 0.5 * spent**2)
-    assert calibration == "derived" or float(declared.paper_epsilon) == 1.0
-    verdict = audits.replays(learner, audit.pairs_for(learner, 32, audits.keys()[0]))
-    assert verdict.failed == () and verdict.spent.max() == pytest.approx(spent, rel=1e-5)

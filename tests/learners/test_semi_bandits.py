@@ -8,7 +8,7 @@ import scipy
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, bounds, domains, noise, privacy
+from dpjax import bounds, domains, noise, privacy
 from dpjax.combinators import as_learner
 from dpjax.domains import lotteries
 from dpjax.learners import cucb, semi_bandit_ftrl
@@ -30,18 +30,6 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 def tables(horizon=HORIZON):
     return jnp.float32(np.random.default_rng(0).uniform(size=(horizon, DIM)) < MEANS)
-
-
-def paired(first, second, horizon, at=0):
-    """Losses of 1/2 except in one round, which is ``first`` or ``second``."""
-    base = np.full((horizon, len(first)), 0.5, np.float32)
-    losses, others = base.copy(), base.copy()
-    losses[at], others[at] = first, second
-    return audit.Pair(jnp.asarray(losses), jnp.asarray(others))
-
-
-def spent(learner, pair):
-    return float(audit.spent(audit.replay(learner, pair, jr.key(3)), learner.privacy.delta))
 
 
 def test_k_is_the_most_ones_of_a_vertex():
@@ -110,21 +98,6 @@ def test_buffers_means_and_indices_of_cucb_by_hand(read, model, epsilon):
         slack = 2 * ONES * SPREAD * radius.max() + 1e-5
         assert np.sum((means - radius)[chosen]) <= np.sort(means - radius)[:ONES].sum() + slack
     assert samples.max() >= 8
-
-
-@pytest.mark.parametrize("read", ["one", "all"])
-@pytest.mark.parametrize("model", ["central", "local"])
-def test_a_replaced_round_of_cucb_spends_epsilon_and_not_more(read, model):
-    """If all entries change, "all" spends epsilon / k on each, and "one" all of it on one.
-
-    Pairs of any other kind spend no more, on paths.
-    """
-    pair = paired(np.zeros(DIM), np.ones(DIM), 12)
-    learner = cucb(12, CATALOGUE["sets"][0], epsilon=0.7, read=read, model=model)
-    assert spent(learner, pair) == pytest.approx(0.7, rel=1e-4)
-    learner = cucb(16, CATALOGUE["paths"][0], epsilon=1.0, read=read, model=model)
-    found = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(1)), jr.key(2))
-    assert found.failed == () and found.spent.max() <= 1.0 + 1e-4
 
 
 PATHS = np.array([[1, 0, 0, 1, 0], [0, 1, 0, 0, 1], [1, 0, 1, 0, 1]], float)  # of EDGES
@@ -248,20 +221,6 @@ def test_large_estimates_are_skipped_and_counted(name):
 
 
 # Privacy ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("read", "model", "delta"),
-    [("all", "local", None), ("one", "central", None), ("all", "central", 1e-3)],
-)
-def test_a_replaced_round_of_semi_bandit_ftrl_spends_epsilon_and_not_more(read, model, delta):
-    """All entries change; with "all", by k together."""
-    domain, horizon = ON["sets"], 12
-    pair = paired(np.zeros(5), np.ones(5), horizon)
-    learner = as_learner(
-        semi_bandit_ftrl(horizon, domain, epsilon=0.7, delta=delta, read=read, model=model)
-    )
-    assert spent(learner, pair) == pytest.approx(0.7, rel=1e-3)
 
 
 # Games ------------------------------------------------------------------------------------------
