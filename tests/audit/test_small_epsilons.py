@@ -10,17 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import random as jr
 from scipy import stats
 
-from dpjax import Privacy, audit, domains, learners, noise
+from dpjax import Privacy, audit, noise
 from dpjax.audit.records import Record
 from dpjax.audit.rules import RULES
 from dpjax.audit.verdicts import judged
-from dpjax.combinators import as_learner
+from dpjax.cli import audits
 from dpjax.noise.integers import LARGEST_DEVIATION, WIDER
 from dpjax.noise.release import Site
-from tests.audit.test_declarations import halved
+from tests.audit.test_declarations import halved, spends_what_it_declares
 
 EPSILONS, DELTAS = (1e-6, 1e-4, 0.01), (1e-3, 1e-12)
 TINY = (1e-6, 1e-9, 1e-12)
@@ -160,44 +159,21 @@ def test_rounding_of_the_inputs_of_a_draw_has_no_cost_and_more_has():
 
 # Learners ---------------------------------------------------------------------------------------
 
-SETS = domains.capped_simplex(3, 2)
-LEARNERS = {
-    "semi_bandit_ftrl": (
-        DELTAS,
-        lambda **given: learners.semi_bandit_ftrl(3, SETS, read="all", **given),
-    ),
-    "glm_sgd, shuffle": (
-        DELTAS,
-        lambda **given: learners.glm_sgd(3, 2, model="shuffle", batch=1, **given),
-    ),
-    "glm_sgd, local": (None, lambda **given: learners.glm_sgd(3, 2, **given)),
-    "limited_updates": (None, lambda **given: learners.limited_updates(4, 2, **given)),
-}
 
-
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("epsilon", [1e-9, 0.01])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("semi_bandit_ftrl", {"read": "all"}),
+        ("glm_sgd", {"model": "shuffle", "batch": 1, "delta": 1e-12}),
+        ("glm_sgd", {}),
+        ("limited_updates", {}),
+    ],
+)
 @pytest.mark.usefixtures("quick_compilation")
-def test_a_learner_spends_a_small_epsilon_and_with_half_of_the_noise_more(name):
-    """One program for all epsilons and deltas, which are traced."""
-    deltas, make = LEARNERS[name]
-    numbers = (
-        [{"epsilon": epsilon} for epsilon in TINY]
-        if deltas is None
-        else [{"epsilon": e, "delta": d} for e, d in itertools.product(EPSILONS, deltas)]
-    )
-    usual = as_learner(make(**numbers[0]))
-    pairs = audit.pairs_for(usual, 16, jr.key(0))
-    keys = jr.split(jr.key(1), 16)
-
-    def run(numbers, wrong):
-        learner = as_learner(make(**numbers))
-        learner = halved(learner, pairs) if wrong else learner
-        return jax.vmap(lambda pair, key: audit.replay(learner, pair, key))(pairs, keys)
-
-    run = jax.jit(run, static_argnames="wrong")
-    for given in numbers:
-        declared = make(**given).privacy
-        for wrong in (False, True):
-            found = judged(jax.tree.map(np.asarray, run(given, wrong=wrong)), declared)
-            assert ("epsilon" in found.failed) is wrong, (given, found)
-            assert wrong or (found.failed == () and found.spent.max() > 0.4 * given["epsilon"])
+def test_a_learner_spends_a_small_epsilon_and_with_half_of_the_noise_more(name, options, epsilon):
+    domain = audits.domains_of(name)[-1]
+    learner, pairs = audits.subject(name, domain, epsilon, count=16, **options)
+    spends_what_it_declares(learner, pairs)
+    assert audits.replays(learner, pairs).spent.max() > 0.4 * epsilon
+    assert "epsilon" in audits.replays(halved(learner, pairs), pairs).failed

@@ -65,49 +65,11 @@ def test_leverages_are_at_most_twice_the_rank_on_random_masks(kind, actions):
     assert checked > 0.9 * len(actions)
 
 
-def test_number_of_steps():
-    """By hand for d = 2: a step gains ln(4 / 3), starting at most ln 8 below the maximum."""
-    assert [designs.core_set_steps(dim) for dim in (1, 2)] == [0, 8]
-    assert np.ceil(np.log(8) / np.log(4 / 3)) == 8
-    steps = [designs.core_set_steps(dim) for dim in range(1, 12)]
-    assert steps == sorted(steps)
-    assert designs.core_set_steps(3, 1.1) > designs.core_set_steps(3)
-
-
 def test_a_smaller_ratio():
     """To 5 % of the minimum."""
     actions = jnp.asarray(np.random.default_rng(4).normal(size=(30, 4)), jnp.float32)
     weights = np.asarray(designs.g_optimal(actions, ratio=1.05), np.float64)
     assert 4.0 <= largest_leverage(np.asarray(actions, float), weights)[0] <= 4.2 * (1 + 1e-3)
-
-
-def test_coordinates_are_those_of_a_basis():
-    """Actions are combinations of the basis with coefficients of modulus at most 2^(d - 1)."""
-    random = np.random.default_rng(5)
-    for dim, rank in [(1, 1), (3, 3), (6, 4)]:
-        actions = random.normal(size=(15, rank)) @ random.normal(size=(rank, dim))
-        active = np.arange(15) != 7
-        points, basis = jax.device_get(
-            designs.coordinates(jnp.asarray(actions, jnp.float32), jnp.asarray(active))
-        )
-        assert basis.sum() == rank and not basis[7]
-        assert (points[:, rank:] == 0).all() and (points[7] == 0).all()
-        assert np.abs(points).max() <= 2.0 ** (rank - 1)
-        inside = points[basis][:, :rank]  # a permutation
-        np.testing.assert_allclose(np.sort(inside, axis=1)[:, -1], 1.0, atol=1e-5)
-        rebuilt = points[:, :rank] @ np.linalg.inv(inside) @ actions[basis]
-        np.testing.assert_allclose(rebuilt[active], actions[active], atol=2e-5)
-
-
-def test_inverse():
-    """Against NumPy; conditions up to 1e4."""
-    random = np.random.default_rng(6)
-    for dim in (1, 2, 5, 9):
-        root = random.normal(size=(dim, dim))
-        matrix = root @ root.T + 0.01 * np.eye(dim)
-        computed = designs.inverse(jnp.asarray(matrix, jnp.float32))
-        exact = np.linalg.inv(matrix)
-        np.testing.assert_allclose(computed, exact, atol=2e-3 * np.abs(exact).max())
 
 
 @pytest.mark.parametrize("zeta", [1.5, 0.3, 0.01])

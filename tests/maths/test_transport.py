@@ -103,15 +103,6 @@ def test_hoeffding_radius():
         assert float(hoeffding_radius(*arguments)) == pytest.approx(exact, rel=2e-5)
 
 
-def test_hoeffding_radius_without_noise():
-    """Hoeffding's radius at infinity; with all noise, about that of one draw."""
-    n, m = np.float32([1, 100, 1e9]), np.float32([50, 1, 1e9])
-    exact = np.sqrt(2 * 7 * 0.25 * (1 / n + 1 / m))
-    for epsilon in (np.inf, 1e9):
-        np.testing.assert_allclose(hoeffding_radius(n, m, 1, 1, 7, epsilon), exact, rtol=1e-5)
-    assert 7 / 1e-9 < hoeffding_radius(1e9, 1, 1, 1, 7, 1e-9) < 20 / 1e-9
-
-
 def test_threshold_coefficients():
     """Weights sum to 1; rows 0 and 1 in closed form; tails of sums of Laplace draws."""
     table = transport.threshold_coefficients()

@@ -29,18 +29,36 @@ def test_integer_delta_is_the_worst_event():
             assert privacy.integer_delta(np.log(law), shift, epsilon) == pytest.approx(worst)
 
 
-def test_binomial_delta_enumerates_all_coins():
-    """Three users, six coins and every pair of neighbouring bits: 2^6 transcripts each."""
-    coins = [sum(tosses) for tosses in itertools.product([0, 1], repeat=6)]
-    for sensitivity, epsilon in itertools.product((1, 2), (0.0, 0.5, 1.0, 3.0)):
-        worst = 0.0
-        for total in range(3):
-            sums = range(total + 6 + sensitivity + 1)
-            p = np.array([sum(total + c == s for c in coins) for s in sums]) / 64
-            q = np.array([sum(total + sensitivity + c == s for c in coins) for s in sums]) / 64
-            for above, below in ((p, q), (q, p)):
-                worst = max(worst, np.maximum(above - math.exp(epsilon) * below, 0.0).sum())
-        assert noise.binomial.delta(6, epsilon, sensitivity) == pytest.approx(worst, rel=1e-12)
+def probabilities(name, scale):
+    """The law on a wide range of integers, by scipy or its definition."""
+    k = np.arange(-700, 701)
+    if name == "discrete_gaussian":
+        weights = np.exp(-(k**2) / (2.0 * scale**2))
+        return weights / weights.sum()
+    variance = scale**2 / 2.0
+    laws = {
+        "binomial": stats.binom(scale, 0.5),
+        "discrete_laplace": dlaplace(scale),
+        "skellam": stats.skellam(variance, variance),
+    }
+    return laws[name].pmf(k)
+
+
+@pytest.mark.parametrize(
+    ("name", "scales", "tolerance"),
+    [
+        ("binomial", (6, 41), 1e-9),
+        ("discrete_laplace", (0.5, 1.0, 20.0), 1e-9),
+        ("skellam", (1.0, 18.0**0.5), 1e-6),
+        ("discrete_gaussian", (1.0, 3.0, 50.0), 1e-9),
+    ],
+)
+def test_delta_is_that_of_the_probabilities(name, scales, tolerance):
+    for scale, shift, epsilon in itertools.product(scales, (1, 2, 7), (0.1, 0.5, 1.0, 3.0)):
+        with np.errstate(divide="ignore"):
+            expected = privacy.integer_delta(np.log(probabilities(name, scale)), shift, epsilon)
+        found = noise.LAWS[name].delta(scale, epsilon, shift)
+        assert found == pytest.approx(expected, rel=tolerance, abs=1e-15), (scale, shift, epsilon)
 
 
 def test_binomial_delta_to_many_digits():
@@ -61,20 +79,11 @@ def test_half_a_coin_is_not_tossed():
         assert noise.binomial(key, 0.0, coins) == noise.binomial(key, 0.0, float(least))
 
 
-def test_discrete_laplace_variances_and_laws():
-    printed = {0.1: 199.83, 0.5: 7.835, 1.0: 1.841, 2.0: 0.362, 4.0: 0.038}
-    for epsilon, variance in printed.items():
-        found = noise.discrete_laplace.variance(1 / epsilon)
-        assert dlaplace(1 / epsilon).var() == pytest.approx(variance, rel=5e-3)
-        assert found >= dlaplace(1 / epsilon).var()  # This is a bound.
-    for scale, shift, epsilon in ((1.0, 1, 0.5), (2.0, 3, 0.3), (20.0, 7, 0.1), (0.5, 2, 3.0)):
-        # In closed form (our derivation): the sum over k of P(k) (1 - e^(epsilon - (s - 2 k) / b)).
-        law = dlaplace(scale)
-        k = np.arange(1, shift // 2 + 1)
-        excess = np.maximum(-np.expm1(epsilon - (shift - 2.0 * k) / scale), 0.0)
-        expected = law.cdf(0) * -math.expm1(epsilon - shift / scale) + law.pmf(k) @ excess
-        got = noise.discrete_laplace.delta(scale, epsilon, shift)
-        assert got == pytest.approx(expected, rel=1e-9)
+def test_the_variance_of_discrete_laplace_noise_is_bounded():
+    for epsilon, printed in {0.1: 199.83, 0.5: 7.835, 1.0: 1.841, 2.0: 0.362, 4.0: 0.038}.items():
+        exact = dlaplace(1 / epsilon).var()
+        assert exact == pytest.approx(printed, rel=5e-3)
+        assert noise.discrete_laplace.variance(1 / epsilon) >= exact
 
 
 def test_discrete_laplace_noise_is_purely_private():
@@ -86,32 +95,16 @@ def test_discrete_laplace_noise_is_purely_private():
     assert noise.discrete_laplace.delta(scale, 1.0) == pytest.approx(1e-3, rel=1e-10)
 
 
-def test_skellam_noise():
-    poisson = stats.poisson(9.0).pmf(np.arange(120))
-    with np.errstate(divide="ignore"):
-        law = np.log(np.convolve(poisson, poisson[::-1]))
-    for shift, epsilon in ((1, 0.2), (1, 1.0), (3, 1.0)):
-        expected = privacy.integer_delta(law, shift, epsilon)
-        assert noise.skellam.delta(18.0**0.5, epsilon, shift) == pytest.approx(expected, rel=1e-9)
+def test_printed_deltas_of_skellam_and_discrete_gaussian_noise():
     assert noise.skellam.delta(18.0**0.5, 1.0) == pytest.approx(6.7e-8, rel=5e-3)
     for epsilon, variance in {0.25: 234.1, 0.5: 61.23, 1.0: 14.24, 2.0: 2.198}.items():
         deltas = [noise.skellam.delta((s * variance) ** 0.5, epsilon) for s in (1.0003, 0.9997)]
         assert deltas[0] < 1e-6 < deltas[1]
-
-
-def test_discrete_gaussian_noise():
     assert noise.discrete_gaussian.delta(3.0, 1.0) == pytest.approx(2.178e-4, rel=2e-4)
-    for scale, epsilon, shift in ((1.0, 1.5, 1), (3.0, 1.0, 2), (50.0, 0.1, 1)):
-        k = np.arange(-700, 701)
-        weights = np.exp(-(k**2) / (2 * scale**2))
-        with np.errstate(divide="ignore"):
-            expected = privacy.integer_delta(np.log(weights / weights.sum()), shift, epsilon)
-        delta = noise.discrete_gaussian.delta(scale, epsilon, shift)
-        assert delta == pytest.approx(expected, rel=1e-11)
-        # It is shift^2 / (2 scale^2)-zCDP.
-        assert privacy.zcdp_epsilon(shift**2 / (2 * scale**2), delta) > epsilon
-    # Wide noise hides as much as Gaussian noise.
-    assert noise.discrete_gaussian.delta(306.3502, 0.01) == pytest.approx(1e-6, rel=1e-4)
+    # Wide noise hides as much as Gaussian noise, and it is 1 / (2 scale^2)-zCDP.
+    delta = noise.discrete_gaussian.delta(306.3502, 0.01)
+    assert delta == pytest.approx(1e-6, rel=1e-4)
+    assert privacy.zcdp_epsilon(0.5 / 306.3502**2, delta) > 0.01
 
 
 def test_delta_of_small_discrete_gaussian_noise_can_rise_with_its_scale():
