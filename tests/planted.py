@@ -181,11 +181,11 @@ def counts(rows: dict) -> str:
 NEAR = {
     "core": "test_check.py test_wrong_uses.py test_arrays.py",
     "core/generators": "test_generators.py engine/test_batched_draws.py",
-    "feedback": "test_batches.py test_doctests.py learners/test_two_point_gradient.py "
+    "feedback": "test_batches.py test_doctests.py learners/test_one_point.py "
     "-k batches or feedback or two_point",
     "domains": "domains test_action_sets.py",
     "domains/loss_sets.py": "domains/test_domains.py learners/test_ftrl.py",
-    "domains/lotteries.py": "test_golden.py learners/test_semi_bandit_ftrl.py -k semi_bandit",
+    "domains/lotteries.py": "test_golden.py learners/test_semi_bandits.py -k semi_bandit",
     "maths": "maths/test_{module}.py",
     "maths/intervals.py": "audit/test_audit.py audit/test_anytime.py analysis/test_statistics.py "
     "-k pearson or bound or interval or proportion",
@@ -206,28 +206,27 @@ NEAR = {
     "mechanisms/prefix.py": "mechanisms",
     "mechanisms/trees.py": "mechanisms -k tree or honaker",
     "mechanisms/toeplitz.py": "mechanisms -k buffered or square_root",
-    "learners": "test_golden.py learners/test_*{module}*.py test_conformance.py "
+    "learners": "test_golden.py learners/test_*.py test_conformance.py "
     "audit/test_declarations.py -k {module}",
-    "learners/adap.py": "test_golden.py learners/test_adap.py learners/test_adac.py -k ada",
-    "learners/_dp_ucb.py": "learners/test_dp_ucb.py",
+    "learners/adap.py": "test_golden.py learners/test_growing_batches.py "
+    "learners/test_long_sums.py -k ada",
+    "learners/_dp_ucb.py": "learners/test_ucb.py -k dp_ucb",
     "learners/_exp3.py": "test_golden.py learners/test_exp3.py test_conformance.py -k exp3",
-    "learners/lazy.py": "test_golden.py learners/test_lazy.py -k lazy",
-    "learners/parts/arm_sums.py": "learners/test_gaussian_thompson.py learners/test_thompson.py "
-    "learners/test_dp_ts_ucb.py learners/test_adac.py",
+    "learners/lazy.py": "test_golden.py learners/test_thompson.py -k lazy",
+    "learners/parts/arm_sums.py": "learners/test_thompson.py learners/test_long_sums.py",
     "learners/parts/dartboard.py": "learners/test_*dartboard*.py",
-    "learners/parts/doubling_means.py": "learners/test_lazy.py learners/test_dp_ts_ucb.py",
-    "learners/parts/elimination.py": "learners/test_successive_elimination.py "
-    "learners/test_robust_elimination.py",
-    "learners/parts/elimination_phases.py": "learners/test_linear_elimination.py",
+    "learners/parts/doubling_means.py": "learners/test_thompson.py",
+    "learners/parts/elimination.py": "learners/test_elimination.py",
+    "learners/parts/elimination_phases.py": "learners/test_elimination.py",
     "learners/parts/fixed_share.py": "learners/test_hedge.py learners/test_*dartboard*.py",
     "learners/parts/gram_calibration.py": "learners/parts/test_gram*.py learners/test_linucb.py",
     "learners/parts/gram_streams.py": "learners/parts/test_gram*.py learners/test_linucb.py",
-    "learners/parts/growing_batches.py": "learners/test_adap.py learners/test_dp_klucb.py",
+    "learners/parts/growing_batches.py": "learners/test_growing_batches.py",
     "learners/parts/identification.py": "learners/test_identification*.py",
-    "learners/parts/one_point.py": "learners/parts/test_one_point.py",
+    "learners/parts/one_point.py": "learners/test_one_point.py",
     "learners/parts/prefix_sums.py": "learners/parts/test_prefix_sums.py learners/test_ftrl.py "
     "mechanisms/test_integer_mechanisms.py",
-    "learners/parts/selectors.py": "learners/test_limited_updates.py",
+    "learners/parts/selectors.py": "learners/test_hedge.py",
     "learners/parts/stopping_rules.py": "learners/test_identification*.py",
     "learners/parts/sum_noise.py": "learners/parts/test_sum_noise.py",
     "learners/stopping.py": "test_stopping.py audit/test_stopping_times.py",
@@ -235,15 +234,16 @@ NEAR = {
     "combinators": "test_combinators.py -k {module}",
     "combinators/_returned.py": "test_returned.py",
     "combinators/batches.py": "test_batches.py test_combinators.py test_wrong_uses.py "
-    "learners/test_exp3_minibatch.py -k batch or combinators or exp3",
+    "learners/test_exp3.py -k batch or combinators or exp3",
     "combinators/delays.py": "test_delays.py",
     "combinators/duels.py": "learners/test_dueling_elimination.py -k sparring",
     "combinators/environments.py": "test_combinators.py environments test_grids_and_features.py",
     "combinators/epochs.py": "test_doubling.py",
     "combinators/features.py": "test_grids_and_features.py",
     "combinators/learners.py": "test_combinators.py",
-    "combinators/local.py": "test_randomized_learners.py learners/test_local.py",
-    "combinators/reduction.py": "test_private_reduction.py learners/test_dp_exp3_lap.py",
+    "combinators/local.py": "test_randomized_learners.py",
+    "combinators/reduction.py": "test_private_reduction.py learners/test_exp3.py "
+    "-k reduction or lap",
     "combinators/users.py": "audit/test_users.py",
     "environments": "environments/test_environments.py environments/test_{module}.py",
     "engine": "engine/test_{module}.py",

@@ -10,38 +10,26 @@ from dpjax import learners
 from tests.test_conformance import given_number, parameters
 
 INF = np.inf
+# Positive and finite, for every learner that takes the argument.
+POSITIVE = ["deviation", "exploration", "feature_bound", "growth", "largest_gap", "loss_bound"]
+POSITIVE += ["moment", "parameter_bound", "prior", "rate", "ridge", "smoothing", "strength"]
+POSITIVE += ["strong_convexity", "threshold", "variance"]
 # For every learner that takes the argument, or for one learner.
-BAD = {
+BAD = dict.fromkeys(POSITIVE, (0.0, INF)) | {
     "batch": (0, 0.5),
-    "deviation": (0.0, INF),
     "draws": (0, 2.5),
-    "exploration": (0.0, INF),
     "failure": (0.0, 1.0),
-    "feature_bound": (0.0, INF),
-    "growth": (0.0, INF),
-    "largest_gap": (0.0, INF),
     "log_base": (1.0, 0.5),
-    "loss_bound": (0.0, INF),
     "mixing": (0.0, 1.1, INF),
-    "moment": (0.0, INF),
     "order": (1.0,),
-    "parameter_bound": (0.0, INF),
-    "prior": (0.0, INF),
     "pulls": (-1, 0.5),
     "ratio": (1.0, 0.5),
-    "rate": (0.0, INF),
     "restart": (0.0, 0.6, INF),
-    "ridge": (0.0, INF),
     "rounds": (0.0, 0.5),
     "share": (0.6,),
     "shifts": (INF,),
     "silos": (0,),
-    "smoothing": (0.0, INF),
-    "strength": (0.0, INF),
-    "strong_convexity": (0.0, INF),
     "tau": (0.0, 0.5),
-    "threshold": (0.0, INF),
-    "variance": (0.0, INF),
     "dp_ts_ucb.exponent": (-0.1, 1.1),
     "dp_ucb_int.exponent": (1.0, 0.5, 1.6),
     "linear_elimination.ratio": (INF,),

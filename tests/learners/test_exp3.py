@@ -86,22 +86,13 @@ def test_declared_epsilon_of_exp3(arms, mixing):
         assert derived.delta == printed.delta == delta
 
 
-THREE = 3
-
-
-def uniform_losses(horizon):
-    return jr.uniform(jr.key(11), (horizon, THREE))
-
-
 def test_dp_exp3_lap_is_laplace_feedback_over_exp3():
     """States and arms, bit for bit, with threshold ln T / epsilon and the null loss of gains."""
     # Calibrated for 8 rounds but played for 200, so that rounds are rejected.
-    threshold = jnp.log(jnp.float32(8)) / 3.0
-    composed = laplace_feedback(exp3(8, THREE), epsilon=3.0, threshold=threshold, null_loss=1.0)
-    ours, theirs = (
-        play_table(learner, uniform_losses(200), jr.key(0))
-        for learner in (dp_exp3_lap(8, THREE, epsilon=3.0), composed)
-    )
+    threshold, losses = jnp.log(jnp.float32(8)) / 3.0, jr.uniform(jr.key(11), (200, 3))
+    composed = laplace_feedback(exp3(8, 3), epsilon=3.0, threshold=threshold, null_loss=1.0)
+    plain = dp_exp3_lap(8, 3, epsilon=3.0)
+    ours, theirs = (play_table(learner, losses, jr.key(0)) for learner in (plain, composed))
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
     assert ours.last.rejected > 0
 
@@ -367,27 +358,6 @@ def test_probabilities_of_tsallis_inf(arms):
         np.testing.assert_allclose(p, by_bisection(estimates.astype(float), 0.5), rtol=1e-5)
 
 
-def test_three_rounds_of_tsallis_inf_by_hand():
-    """100 games equal a float64 loop: eta_t = 2 / sqrt(t), and l / p for the played arm."""
-    learner = tsallis_inf(3, 3)
-    table = np.asarray(jr.uniform(jr.key(1), (3, 3)), np.float64)
-
-    def game(key):
-        played = play_table(learner, table.astype(np.float32), key)
-        return played.actions, played.states.estimates, played.states.probability
-
-    games = jax.jit(jax.vmap(game))(jr.split(jr.key(2), 100))
-    for arms, estimates, chances in zip(*map(np.asarray, games), strict=True):
-        sums = np.zeros(3)
-        for t in range(1, 5):
-            # 4 (eta (L - z))^-2 with eta = 2 / sqrt(t).
-            p = by_bisection(sums, (2 / t**0.5) / 2)
-            np.testing.assert_allclose(chances[t - 1], p[arms[t - 1]], rtol=1e-5)
-            np.testing.assert_allclose(estimates[t - 1], sums - sums.min(), atol=1e-5)
-            if t < 4:
-                sums[arms[t - 1]] += table[t - 1, arms[t - 1]] / p[arms[t - 1]]
-
-
 @pytest.mark.parametrize(
     ("epsilon", "rounds"), [(1e-9, 1000), (0.1, 10), (0.3, 4), (7.0, 1), (np.inf, 1)]
 )
@@ -409,28 +379,32 @@ def test_batched_bandit_over_exp2_with_batches_of_one_round_is_exp2(epsilon):
     assert len(np.unique(ours)) > 1
 
 
-def test_htinf_of_batched_bandit_by_hand():
-    """Three rounds of 100 games in float64; large losses are skipped, but the round counts."""
-    learner = htinf(8, 3, jnp.float32(1.5))
-    table = np.array([[0.1, 0.9, -0.3], [2.5, 0.2, -2.0], [0.3, -0.1, 0.7]])
+@pytest.mark.parametrize("scale", [None, 1.5], ids=["tsallis_inf", "htinf"])
+def test_three_rounds_of_tsallis_inf_and_batched_bandit_by_hand(scale):
+    """100 games equal a float64 loop, with eta_t = 2 / (scale sqrt t) and l / p for the played arm.
+
+    HTINF skips large losses, but the round counts.
+    """
+    table = np.array([[0.1, 0.9, -0.3], [2.5, 0.2, -2.0], [0.3, -0.1, 0.7]], np.float32)
+    learner = htinf(8, 3, jnp.float32(scale)) if scale else tsallis_inf(8, 3)
 
     def game(key):
-        played = play_table(learner, table.astype(np.float32), key)
+        played = play_table(learner, table, key)
         return played.actions, played.states
 
     arms, states = jax.jit(jax.vmap(game))(jr.split(jr.key(2), 100))
+    seen, limit = (table, 1 - 2 ** (-1 / 3)) if scale else (np.clip(table, 0.0, 1.0), np.inf)
+    scale, skips = scale or 1.0, 0
     for i in range(100):
-        sums, skipped = np.zeros(3), 0
+        sums = np.zeros(3)
         for t in range(1, 5):
-            p = by_bisection(sums, 1 / (1.5 * t**0.5))
-            arm = int(arms[i, t - 1])
+            p, arm = by_bisection(sums, 1 / (scale * t**0.5)), int(arms[i, t - 1])
             np.testing.assert_allclose(states.probability[i, t - 1], p[arm], rtol=1e-5)
             np.testing.assert_allclose(states.estimates[i, t - 1], sums - sums.min(), atol=1e-5)
-            assert states.skipped[i, t - 1] == skipped
             if t < 4:
-                loss = table[t - 1, arm]
-                if abs(loss) <= (1 - 2 ** (-1 / 3)) * p[arm] ** 0.5 * 1.5 * t**0.5:
-                    sums[arm] += loss / p[arm]
-                else:
-                    skipped += 1
-    assert 0 < states.skipped[:, -1].mean() < 3
+                loss = float(seen[t - 1, arm])
+                used = abs(loss) <= limit * p[arm] ** 0.5 * scale * t**0.5
+                sums[arm] += loss / p[arm] * used
+                skips += not used
+    if scale > 1.0:
+        assert 0 < skips == states.skipped[:, -1].sum() < 300

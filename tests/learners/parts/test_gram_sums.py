@@ -9,7 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import mechanisms, noise
+from dpjax import mechanisms, noise, privacy
 from dpjax.core._versions import enable_x64
 from dpjax.learners.parts import gram, gram_calibration
 from dpjax.maths import ellipsoids, laws
@@ -72,20 +72,24 @@ def make(horizon, dim, law=gram.gaussian, *, bounds=BOUNDS, epsilon=1.0, **optio
     return law(**options).noise(horizon, dim, bounds, **given)
 
 
-def releases(sums, horizon, dim, trials):
-    """Noise alone: releases of zero rows minus the offset, (trials, horizon, packed)."""
+def noise_alone(sums, horizon, dim, trials):
+    """Releases of zero rows less the offset, (trials, T, packed), and the regularizers (T,)."""
 
     def one(key):
         state, first = sums.init(jr.fold_in(key, 0))
 
         def step(state, t):
-            return sums.step(state, jr.fold_in(key, t), jnp.zeros(dim), jnp.float32(0))
+            after, release = sums.step(state, jr.fold_in(key, t), jnp.zeros(dim), jnp.float32(0))
+            return after, (release, sums.now(after))
 
-        return jnp.concatenate([first[None], jax.lax.scan(step, state, jnp.arange(1, horizon))[1]])
+        _, (rest, found) = jax.lax.scan(step, state, jnp.arange(1, horizon))
+        begin = jax.tree.map(jnp.append, sums.now(state), found)
+        return jnp.concatenate([first[None], rest]), begin
 
-    made = jax.jit(jax.vmap(one))(jr.split(jr.key(3), trials))
-    centre = ellipsoids.add_to_diagonal(jnp.zeros(made.shape[-1]), dim + 1, sums.regularizer.offset)
-    return np.asarray(made, np.float64) - np.asarray(centre, np.float64)
+    made, found = jax.jit(jax.vmap(one))(jr.split(jr.key(3), trials))
+    found = jax.tree.map(lambda x: np.asarray(x, np.float64)[0], found)
+    rows, columns = ellipsoids.indices(dim + 1)
+    return np.asarray(made, np.float64) - np.where(rows == columns, found.offset[:, None], 0), found
 
 
 def test_wishart_noise_on_the_tree_has_exactly_m_nodes_in_every_release():
@@ -94,13 +98,46 @@ def test_wishart_noise_on_the_tree_has_exactly_m_nodes_in_every_release():
     sums = make(horizon, dim, gram.wishart, calibration="printed")
     levels = 4
     n = levels * float(gram_calibration.wishart_freedom(3, levels, 1.0, DELTA, "printed"))
-    made = releases(sums, horizon, dim, trials)
+    made, _ = noise_alone(sums, horizon, dim, trials)
     # Centred by the mean of the noise, which the offset omits.
     rows, columns = ellipsoids.indices(dim + 1)
     variance = 4.0 * n * np.where(rows == columns, 2.0, 1.0)
     ratio = made.var(axis=0) / variance[None]
     np.testing.assert_allclose(ratio, 1.0, atol=5.0 * (2.0 / trials) ** 0.5)
     assert np.abs(made.mean(axis=0) / np.sqrt(variance / trials)).max() < 4.5
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_regularizers_grow_with_the_noise(batch):
+    """Upsilon = s sqrt(messages) (2 sqrt d + 2 sqrt(ln(8 T / alpha))) bounds the noise's norm.
+
+    Each bound is for one round, and fails with probability alpha / (2 T). Most matrices exceed a
+    third of the norm bound.
+    """
+    horizon, dim, trials, alpha = 21, 2, 4000, 0.1
+    sums = make(horizon, dim, mechanism=partial(mechanisms.per_item, batch=batch))
+    centred, found = noise_alone(sums, horizon, dim, trials)
+    sent = np.arange(horizon) // batch
+    s = 2.0 * float(privacy.gaussian_scale(1.0, 1.0, DELTA))
+    norm = s * np.sqrt(sent) * 2.0 * (np.sqrt(dim) + np.sqrt(np.log(8.0 * horizon / alpha)))
+    smallest = np.maximum(norm, 1.0)
+    np.testing.assert_allclose(found.smallest, smallest, rtol=1e-5)
+    np.testing.assert_allclose(found.offset, smallest + norm, rtol=1e-5)
+    np.testing.assert_allclose(found.largest, smallest + 2.0 * norm, rtol=1e-5)
+    length = np.sqrt(dim) + np.sqrt(2.0 * np.log(4.0 * horizon / alpha))
+    tilt = s * np.sqrt(sent) * length / np.sqrt(smallest)
+    np.testing.assert_allclose(found.tilt, tilt, rtol=1e-5)
+    rows, columns = ellipsoids.indices(dim + 1)
+    deviations = s * np.sqrt(sent)[:, None] * np.where(rows == columns, 2.0**0.5, 1.0)
+    np.testing.assert_array_equal(centred[:, sent == 0], 0.0)
+    ratio = centred[:, sent > 0].var(axis=0) / deviations[sent > 0] ** 2
+    np.testing.assert_allclose(ratio, 1.0, atol=5.0 * (2.0 / trials) ** 0.5)
+    last = np.moveaxis(np.asarray(ellipsoids.unpack(jnp.asarray(centred[:, -1].T), dim + 1)), -1, 0)
+    values = np.linalg.eigvalsh(last[:, :dim, :dim])
+    values += found.offset[-1]
+    assert ((values < smallest[-1]) | (values > found.largest[-1])).mean() < 0.01
+    room = norm[-1] / 3.0
+    assert (np.abs(values - found.offset[-1]).max(axis=1) > room).mean() > 0.2
 
 
 # Wishart draws

@@ -1,12 +1,16 @@
 """Loss set, mechanism and epsilon together: the calibration, its reading, its errors."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import domains, mechanisms, privacy
+from dpjax import domains, gram, learners, mechanisms, privacy
+from dpjax.cli import audits
+from dpjax.learners import factories
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 
 FACTORIES = [name for name in mechanisms.__all__ if name != "exact"]
@@ -68,3 +72,39 @@ def test_the_length_of_the_noise_is_known_at_a_traced_epsilon(law):
 
     assert float(jax.jit(length)(0.5)) == pytest.approx(float(length(0.5)), rel=1e-6)
     assert float(length(0.25)) > 1.5 * float(length(0.5))
+
+
+# Learners on ``mechanisms.per_item``: each message, or each batch, is private by itself
+
+
+def on_items(name, batch, noise="gaussian"):
+    """The declaration of a learner on noisy items, with the size used in audits."""
+    law = {"noise": noise} if name not in ("ftpl", "linucb") else {}
+    law |= {"delta": audits.DELTA if noise == "gaussian" else None}
+    mechanism = partial(mechanisms.per_item, batch=batch)
+    law |= {"mechanism": mechanism, "gram": gram.gaussian(mechanism=mechanism)}
+    return audits.build(name, audits.domains_of(name)[-1], audits.HORIZON, 1.0, **law).privacy
+
+
+# They take a mechanism, and sum one value per round.
+SUMMING = ["linucb", *(x for x in learners.__all__ if factories.takes(x, "mechanism"))]
+SUMMING.remove("projection_free")
+
+
+@pytest.mark.parametrize("name", SUMMING)
+def test_learners_on_items_declare_their_model(name):
+    """The model follows from the mechanism, and epsilon is the requested one."""
+    local, shuffled = (on_items(name, batch) for batch in (1, 3))
+    assert (local.model, local.released) == ("local", "messages 1..T")
+    assert shuffled.model == "shuffle" and "shuffled messages" in shuffled.released
+    assert local.accountant == "Gaussian mechanism on each item"
+    assert "idealises" in shuffled.accountant and float(shuffled.delta) > 0.0
+    for declared in (local, shuffled):
+        assert (float(declared.epsilon), declared.unit) == (1.0, "round")
+        rho = 0.5 / float(privacy.gaussian_inverse_mu(1.0, audits.DELTA)) ** 2
+        assert float(declared.rho) == pytest.approx(rho, rel=1e-5)
+    if name == "ftrl":
+        assert on_items("ftrl", 1, "laplace").model == "local"
+        assert on_items("ftrl", 3, "laplace").model == "distributed"
+        # A batch's sum that is noised as one item is central.
+        assert on_items("projection_free", 1).model == "central"
