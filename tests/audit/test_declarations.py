@@ -138,15 +138,8 @@ def with_entries(name, of):
     return getattr(learners, name)(HORIZON, domain, epsilon=1.0, unit="entry", **options)
 
 
-# The other learners use the same sums.
-FEW_ENTRIES = [("ftrl", "ball"), ("private_giga", "l1")]
-ALL_ENTRIES = [(name, of) for name in WITH_UNITS for of in SETS]
-
-
-@pytest.mark.parametrize(
-    ("name", "of"),
-    [pytest.param(*c, marks=() if c in FEW_ENTRIES else pytest.mark.slow) for c in ALL_ENTRIES],
-)
+@pytest.mark.parametrize("of", SETS)
+@pytest.mark.parametrize("name", WITH_UNITS)
 def test_an_entry_out_of_range_spends_what_is_declared(name, of):
     """A projection onto a ball would spread one entry's change over all entries: 2 instead of 1."""
     learner, pairs = with_entries(name, of), wild_entries()
@@ -255,7 +248,6 @@ PRINTED = {
     ("limited_updates", ""): (2.0, True),
     ("dp_ucb_int", ""): (15.5, True), ("dp_ucb", ""): (1 / 3, True),
 }  # fmt: skip
-QUICK = [("ftrl", "ball"), ("exp2", "box")]
 
 
 def test_every_printed_calibration_is_tried():
@@ -265,9 +257,7 @@ def test_every_printed_calibration_is_tried():
     assert names == {name for name, _ in PRINTED}
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(c, marks=() if c in QUICK else pytest.mark.slow) for c in PRINTED]
-)
+@pytest.mark.parametrize("case", PRINTED, ids="-".join)
 def test_printed_noise_spends_what_is_declared_for_it(case):
     """The declared epsilon, not the paper's (recorded beside it): some spend less, some more."""
     learner, pairs = printed(*case)

@@ -226,6 +226,13 @@ def test_noise_after_an_enumerated_draw_is_not_divided_by_its_mean():
     assert ratio_of(learner, PAIR, ONE, 2**15) == pytest.approx(math.log(ABOVE), abs=0.05)
 
 
+def test_resampling_leaves_the_kept_run():
+    particles = jnp.log(jnp.array([0.05, 0.75, 0.05, 0.15])), jnp.arange(4)
+    resample = jax.vmap(lambda key: filters._resampled(particles, key, jnp.arange(4) == 0, False))
+    (_, rows), _ = resample(jr.split(jr.key(0), 64))
+    assert (rows[:, 0] == 0).all() and (rows[:, 1:] == 1).mean() > 0.6
+
+
 def test_the_attack_reads_the_actions_alone():
     """A history has the same score, whatever noise was hidden."""
     learner = of_release(lambda key, loss: noise.laplace(key, loss[0], 1.0) > 0.5)

@@ -62,9 +62,6 @@ CONSTANTS = [
     Constant("shrinking_dartboard", "restart", 0.5, (("epsilon", 1.0),)),
     Constant("shrinking_dartboard", "restart", 0.5, PRINTED),
 ]
-# The others are as quick, but numerous.
-QUICK = {"ucb1", "dp_klucb", "adap_klucb", "successive_elimination", "exp2", "hedge",
-         "one_point_gradient", "linear_elimination", "thompson"}  # fmt: skip
 
 
 def name_of(constant):
@@ -99,13 +96,7 @@ def played_by_default(learner, *given):
     return actions(constant, lambda point: learner_of(constant), [0.0])[0][0]
 
 
-@pytest.mark.parametrize(
-    "constant",
-    [
-        pytest.param(c, marks=() if c.learner in QUICK else pytest.mark.slow, id=name_of(c))
-        for c in CONSTANTS
-    ],
-)
+@pytest.mark.parametrize("constant", CONSTANTS, ids=name_of)
 def test_another_value_is_traced_and_changes_the_play(constant):
     """By a difference beyond rounding, in some round of some seed."""
 

@@ -385,21 +385,4 @@ def test_compiled_streams(name):
     np.testing.assert_allclose(found, plain, rtol=0, atol=8 * ULP * largest)
 
 
-@every
-@pytest.mark.parametrize(
-    ("horizon", "shape"), [(1, ()), (2, (3,)), (3, (2, 3)), (1, (2, 3)), (30, ()), (30, (0,))]
-)
-def test_shapes_and_types_are_kept(name, horizon, shape):
-    """The state and the release returned by step are like those of init."""
-    stream = ALL[name](horizon).stream(shape, scale=1.0)
-    value = jax.ShapeDtypeStruct(shape, jnp.float32)
-    first = jax.eval_shape(stream.init, jr.key(0))
-    second = jax.eval_shape(stream.step, first[0], jr.key(0), value)
-    assert jax.tree.structure(first) == jax.tree.structure(second)
-    for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
-        assert (one.shape, one.dtype) == (other.shape, other.dtype)
-        assert one.weak_type == other.weak_type
-    assert (first[1].shape, first[1].dtype) == (shape, jnp.float32)
-
-
 # --- bad arguments ---
