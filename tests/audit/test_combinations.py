@@ -53,12 +53,6 @@ def test_every_pair_of_values_is_in_a_configuration_or_refused(name):
     assert len(found.configurations) < found.pairs
 
 
-@pytest.mark.search
-def test_every_learner_has_configurations():
-    for name in learners.__all__:
-        assert covered(name).configurations, name
-
-
 # Violations ------------------------------------------------------------------------------------
 
 
