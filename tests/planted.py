@@ -208,8 +208,7 @@ NEAR = {
     "mechanisms/toeplitz.py": "mechanisms -k buffered or square_root",
     "learners": "test_golden.py learners/test_*.py test_conformance.py "
     "audit/test_declarations.py -k {module}",
-    "learners/adap.py": "test_golden.py learners/test_growing_batches.py "
-    "learners/test_long_sums.py -k ada",
+    "learners/adap.py": "test_golden.py learners/test_ucb.py learners/test_long_sums.py -k ada",
     "learners/_dp_ucb.py": "learners/test_ucb.py -k dp_ucb",
     "learners/_exp3.py": "test_golden.py learners/test_exp3.py test_conformance.py -k exp3",
     "learners/lazy.py": "test_golden.py learners/test_thompson.py -k lazy",
@@ -221,11 +220,11 @@ NEAR = {
     "learners/parts/fixed_share.py": "learners/test_hedge.py learners/test_*dartboard*.py",
     "learners/parts/gram_calibration.py": "learners/parts/test_gram*.py learners/test_linucb.py",
     "learners/parts/gram_streams.py": "learners/parts/test_gram*.py learners/test_linucb.py",
-    "learners/parts/growing_batches.py": "learners/test_growing_batches.py",
+    "learners/parts/growing_batches.py": "learners/test_ucb.py -k growing",
     "learners/parts/identification.py": "learners/test_identification*.py",
     "learners/parts/one_point.py": "learners/test_one_point.py",
     "learners/parts/prefix_sums.py": "learners/parts/test_prefix_sums.py learners/test_ftrl.py "
-    "mechanisms/test_integer_mechanisms.py",
+    "mechanisms/test_mechanisms.py",
     "learners/parts/selectors.py": "learners/test_hedge.py",
     "learners/parts/stopping_rules.py": "learners/test_identification*.py",
     "learners/parts/sum_noise.py": "learners/parts/test_prefix_sums.py",
