@@ -364,14 +364,16 @@ def test_linear_elimination_on_actions_that_do_not_span_and_other_bases(small_ra
 
 GOPE = importlib.import_module("dpjax.learners._adac_gope")
 RHO = 0.02
-SIX = np.array([[1.0, 0.2], [0.3, 0.9], [-0.8, 0.4], [-0.5, -0.6], [0.1, -0.7], [0.6, 0.6]])
+GOPE_ACTIONS = np.array(
+    [[1.0, 0.2], [0.3, 0.9], [-0.8, 0.4], [-0.5, -0.6], [0.1, -0.7], [0.6, 0.6]]
+)
 PULLS, SUMS = np.array([30, 0, 25, 0, 18, 0]), np.array([12.25, 0.0, 20.5, 0.0, 3.0, 0.0])
 
 
 def test_estimates_of_adac_gope_are_least_squares_with_gaussian_noise(monkeypatch):
     """After a phase with SUMS, the covariance is g^2 / (2 rho) X V^-1 X'; gamma by hand."""
     monkeypatch.setattr(GOPE, "elimination_phases", lambda *arguments: arguments)
-    _, points, _, nothing, record, evaluate, _ = adac_gope(1000, SIX, rho=RHO)
+    _, points, _, nothing, record, evaluate, _ = adac_gope(1000, GOPE_ACTIONS, rho=RHO)
     zero, pulls = jnp.zeros((), jnp.int32), jnp.asarray(PULLS, jnp.int32)
     stage = Stage(pulls, jnp.zeros(6, bool), extra=zero, last=jnp.bool(False), kept=nothing)
     state = EliminationState(zero, active=jnp.ones(6, bool), stage=stage, arm=zero, left=zero)

@@ -99,9 +99,8 @@ def test_dp_exp3_lap_is_laplace_feedback_over_exp3():
 
 EPSILONS = np.float32(10.0) ** np.arange(-6, 7, dtype=np.float32)
 
-# The published run: K = 4 arms, T = 2^18 rounds, delta = T^-2. Its tau is (T / (7 K ln K))^(1/3).
+# The published run: K = 4 arms, T = 2^18 rounds, delta = T^-2.
 HORIZON, PUBLISHED_ARMS, DELTA = 2**18, 4, 2.0**-36
-TAU = (HORIZON / (28 * np.log(4))) ** (1 / 3)
 
 
 @pytest.mark.parametrize(("horizon", "delta"), [(64, 1e-3), (HORIZON, DELTA), (10**6, 1e-9)])

@@ -29,7 +29,7 @@ from dpjax.mechanisms import tree
 from tests.play import play_table
 
 HORIZON = 64
-OWN_LOSSES = {"simplex": domains.simplex(3), "ball": domains.ball(3), "cube": domains.cube(3)}
+PLAIN_DOMAINS = {"simplex": domains.simplex(3), "ball": domains.ball(3), "cube": domains.cube(3)}
 
 
 def numpy_ftrl(domain, losses, rate):
@@ -52,7 +52,7 @@ def plays_of(learner, losses, key):
 @cache
 def table(name):
     """Losses from a domain's own set, with one dominant direction."""
-    losses = OWN_LOSSES[name].losses
+    losses = PLAIN_DOMAINS[name].losses
     directions = jr.normal(jr.key(3), (HORIZON, 3)) + jnp.array([0.5, 0.0, -0.5])[None]
     return jax.vmap(losses.maximizer)(directions)
 
@@ -66,7 +66,11 @@ def test_without_privacy_it_is_ftrl(name, mechanism):
     rate = {"simplex": np.sqrt(8 * np.log(3) / 64), "ball": 2 / 8, "cube": np.sqrt(4 * 3 / 64)}
     law = {"noise": "gaussian", "delta": 1e-6} if mechanism == "unbounded" else {}
     learner = learners.ftrl(
-        HORIZON, OWN_LOSSES[name], epsilon=np.inf, mechanism=getattr(mechanisms, mechanism), **law
+        HORIZON,
+        PLAIN_DOMAINS[name],
+        epsilon=np.inf,
+        mechanism=getattr(mechanisms, mechanism),
+        **law,
     )
     expected = numpy_ftrl(name, np.asarray(table(name), np.float64), rate[name])
     np.testing.assert_allclose(plays_of(learner, table(name), jr.key(0)), expected, atol=2e-6)

@@ -75,10 +75,6 @@ def tail(coefficients, c):
     return np.sum(weights * gammaincc(np.arange(1, len(weights) + 1), c))
 
 
-def laplace_sums(random, draws, scale, size):
-    return random.laplace(0, scale, (draws, size)).sum(axis=0) if draws else np.zeros(size)
-
-
 def test_transport_cost():
     """Relative errors below 2e-5 on a grid of means, counts and epsilons; 0 if y <= x."""
     grid = np.meshgrid(MEANS, MEANS, COUNTS, COUNTS, EPSILONS)
@@ -143,11 +139,6 @@ def test_thresholds():
     assert float(transport_threshold(1e4)) == pytest.approx(1e4 + 3 * np.log(1e4), rel=1e-3)
 
 
-def private_means(random, mean, n, draws, epsilon, size):
-    """Means of n Bernoulli losses with Laplace noise of scale 1 / epsilon on the sum."""
-    return (random.binomial(n, mean, size) + laplace_sums(random, draws, 1 / epsilon, size)) / n
-
-
 @pytest.mark.parametrize("game", [(0.3, 4096, 4096, 1, 0.01), (0.4, 1024, 1024, 6, 0.03)])
 def test_equal_arms_rarely_pass(game):
     """Both tests pass with probability at most e^-exponent, under the law of losses and noise.
@@ -156,10 +147,12 @@ def test_equal_arms_rarely_pass(game):
     """
     mean, n, m, draws, epsilon = game
     random, size = np.random.default_rng(4), 200_000
-    x, y = (
-        private_means(random, mean, count, draws, epsilon, size).astype(np.float32)
-        for count in (n, m)
-    )
+
+    def private_means(count):
+        noise = random.laplace(0, 1 / epsilon, (draws, size)).sum(axis=0)
+        return ((random.binomial(count, mean, size) + noise) / count).astype(np.float32)
+
+    x, y = private_means(n), private_means(m)
     clipped, exponents = (np.clip(x, 0, 1), np.clip(y, 0, 1)), np.float32([3, 5, 7])
     allowed = np.exp(-exponents) + 5 * np.sqrt(np.exp(-exponents) / size)
 
@@ -189,13 +182,9 @@ def test_phase_exponent():
 
 
 def test_first_phase():
-    """The formula for doubling, the learner's grids, and no earlier test that passes."""
+    """The learner's grids, and no earlier test that passes."""
     failure, arms = 0.01, 5
     needed = np.log((arms - 1) / failure)
-    for epsilon in np.float32([1e-3, 0.02, 0.5, 3, 6, 100]):
-        steps = max(np.ceil(np.log2(needed / epsilon)), 0)
-        formula = 1 + (needed > epsilon) + steps
-        assert int(sampling_phases.first_phase(failure, arms, epsilon)) == formula
     assert sampling_phases.phase_samples()[:6].tolist() == [1, 1, 2, 4, 8, 16]
     assert sampling_phases.phase_samples(2.0, False)[:5].tolist() == [1, 2, 4, 8, 16]
     assert sampling_phases.phase_samples(1.5, False)[:7].tolist() == [1, 2, 3, 5, 8, 12, 18]
@@ -212,8 +201,6 @@ def test_first_phase():
                 assert hoeffding_radius(n, 1e9, 1, 1, exponent, epsilon) > 1
                 cost = transport_cost(0.0, 1.0, n, 1e9, epsilon)
                 assert cost < transport_threshold_plain(exponent)
-    with pytest.raises(ValueError, match="ratio must be above 1"):
-        sampling_phases.phase_samples(1.0)
 
 
 def test_optimal_weights():

@@ -394,7 +394,7 @@ def test_compiled_streams(name):
 
 
 PREFIXES = 12
-OF_INTEGERS = {
+INTEGER_FACTORIES = {
     "tree": mechanisms.tree,
     "identical": partial(mechanisms.tree, identical_law=True),
     "kary": mechanisms.kary,
@@ -409,17 +409,17 @@ def released_by(factory, law, scale, values, keys):
     return np.asarray(jax.jit(run)(keys), np.float64)
 
 
-@pytest.mark.parametrize("name", OF_INTEGERS)
+@pytest.mark.parametrize("name", INTEGER_FACTORIES)
 @pytest.mark.parametrize("law", ["discrete_laplace", "discrete_gaussian", "skellam"])
 def test_noise_of_prefixes_is_of_integers_and_has_its_variance(name, law):
     """Each prefix has the variance of its draws; jointly, 10 % more is rejected."""
     scale, values = 3.0, jnp.arange(PREFIXES - 1, dtype=jnp.float32) % 2
-    found = released_by(OF_INTEGERS[name], law, scale, values, jr.split(jr.key(0), 8000))
+    found = released_by(INTEGER_FACTORIES[name], law, scale, values, jr.split(jr.key(0), 8000))
     assert (found == np.round(found)).all()
     exact = np.append(0.0, np.cumsum(np.asarray(values)))
     noise = found - exact
     one = stats.dlaplace(1.0 / scale).var() if law == "discrete_laplace" else scale**2
-    draws = np.asarray(OF_INTEGERS[name](PREFIXES, noise=law).variance())
+    draws = np.asarray(INTEGER_FACTORIES[name](PREFIXES, noise=law).variance())
     ratio = np.mean(noise[:, 1:] ** 2, axis=0) / (one * draws[1:])
     error = np.sqrt(np.var(noise[:, 1:] ** 2, axis=0) / 8000) / (one * draws[1:])
     assert (np.abs(ratio - 1.0) < 5.0 * error).all()

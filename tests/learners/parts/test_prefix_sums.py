@@ -113,13 +113,13 @@ def test_learners_on_items_declare_their_model(name):
         assert on_items("projection_free", 1).model == "central"
 
 
-SMALL = 1e-6
+SMALL_DELTA = 1e-6
 LAWS = (*noise.LAWS, *LOCAL)
 WITH_DELTA = [name for name, law in noise.LAWS.items() if not law.pure]
 
 
 def noise_of(law, epsilon):
-    return sum_noise(law, epsilon, SMALL if law in WITH_DELTA else None)
+    return sum_noise(law, epsilon, SMALL_DELTA if law in WITH_DELTA else None)
 
 
 def tail(law, epsilon, count):
@@ -128,7 +128,7 @@ def tail(law, epsilon, count):
     if law == "laplace":
         return stats.laplace(scale=1.0 / epsilon).sf
     if law == "gaussian":
-        return stats.norm(scale=float(privacy.gaussian_scale(1.0, epsilon, SMALL))).sf
+        return stats.norm(scale=float(privacy.gaussian_scale(1.0, epsilon, SMALL_DELTA))).sf
     if law == "discrete_laplace":
         return lambda x: stats.dlaplace(epsilon).sf(np.ceil(x) - 1)
     if law == "binomial":
@@ -224,8 +224,11 @@ def test_declarations_of_sum_noise():
     }  # fmt: skip
     for law in LAWS:
         declared = noise_of(law, 0.5).privacy
-        assert (declared.epsilon, declared.delta) == (0.5, SMALL if law in WITH_DELTA else 0.0)
-    scale = float(privacy.gaussian_scale(1.0, 0.5, SMALL))
+        assert (declared.epsilon, declared.delta) == (
+            0.5,
+            SMALL_DELTA if law in WITH_DELTA else 0.0,
+        )
+    scale = float(privacy.gaussian_scale(1.0, 0.5, SMALL_DELTA))
     assert noise_of("gaussian", 0.5).privacy.rho == pytest.approx(0.5 / scale**2)
     for rho in (0.02, 3.0):
         found = zcdp_noise(100, rho, None)
