@@ -144,18 +144,10 @@ def test_without_privacy_it_is_projected_gradient_descent(name):
         x = np.clip(x, -1, 1) if name == "cube" else x / max(1, np.linalg.norm(x))
 
 
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        optax.adam(0.1),
-        optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(0.1, momentum=0.9)),
-        optax.adagrad(0.5),
-    ],
-    ids=["adam", "clipped momentum", "adagrad"],
-)
-def test_any_optimizer_runs_on_private_gradients(optimizer):
+def test_an_optimizer_with_momentum_runs_on_private_gradients():
     """It follows constant losses to the far side of the ball, despite the noise."""
     domain = domains.ball(3)
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(0.1, momentum=0.9))
     learner = learners.online_gradient(
         HORIZON, domain, optimizer, epsilon=50.0, delta=1e-6, noise="gaussian",
         mechanism=mechanisms.buffered,

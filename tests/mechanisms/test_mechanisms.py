@@ -97,7 +97,6 @@ def check_factorization(mechanism, horizon):
     np.testing.assert_allclose(found, product(prefixes, probes), rtol=0, atol=1e-9)
     if mechanism.sensitivity == (np.inf, np.inf):
         # No noise: B z is 0 for B = A and z = 0, and C = I is hidden by nothing.
-        assert mechanism.sensitivity == (np.inf, np.inf)
         np.testing.assert_array_equal(decoder, prefixes)
         np.testing.assert_array_equal(mechanism.variance(), np.zeros(horizon))
         return
@@ -346,10 +345,6 @@ def test_stationary_noise_is_stationary(horizon):
         np.testing.assert_allclose(
             covariances[row, row:], covariances[0, : horizon - row], rtol=0, atol=1e-12
         )
-    completed = mechanisms.tree(1024, noise="gaussian", identical_law=True)
-    error = np.sqrt(completed.variance()[1]) * completed.sensitivity[1]
-    short = mechanisms.stationary(1024)
-    assert error > 3.1 * np.sqrt(short.variance()[1]) * short.sensitivity[1]
 
 
 # --- batches of items ---
