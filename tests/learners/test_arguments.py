@@ -157,10 +157,6 @@ def audited(name, epsilon=1.0, **options):
     return audits.build(name, audits.domains_of(name)[-1], audits.HORIZON, epsilon, **options)
 
 
-def numbers(declared):
-    return [float(x) for x in (declared.epsilon, declared.delta, declared.rho)]
-
-
 @pytest.mark.parametrize(
     ("name", "epsilon", "value", "covers_less"),
     [
@@ -181,5 +177,5 @@ def test_draws_spend_what_is_declared_at_their_own_rate(name, epsilon, value, co
 def test_a_rate_beyond_what_epsilon_allows_is_cut():
     """Hedge declares no more than requested."""
     asked, greedy = (audited("hedge", 0.5, **given) for given in ({}, {"rate": 5.0}))
-    assert numbers(greedy.privacy) == pytest.approx(numbers(asked.privacy))
+    np.testing.assert_allclose(greedy.privacy[:3], asked.privacy[:3], rtol=1e-6)
     assert float(greedy.privacy.epsilon) <= 0.5 * (1 + 1e-6)

@@ -18,12 +18,7 @@ from dpjax.learners import (
     tsallis_inf,
 )
 from dpjax.learners._batched_bandit import batch_rounds, htinf
-from dpjax.learners._exp2 import (
-    arms_as_actions,
-    derived_rates,
-    printed_rates,
-    vectors_as_actions,
-)
+from dpjax.learners._exp2 import arms_as_actions, derived_rates, printed_rates, vectors_as_actions
 from dpjax.learners._exp3_minibatch import derived_tau, printed_tau
 from dpjax.learners._tsallis_inf import probabilities
 from dpjax.learners.parts.advised import Mixture, follow

@@ -368,23 +368,14 @@ OUTPUTS, ALPHA = 20, 0.4
 DOMAINS = {"ball": domains.ball(3, 50.0), "cube": domains.cube(3), "simplex": domains.simplex(3)}
 
 
-def hidden_point(state, domain):
-    """x_(t+1) from t (x_(t+1) - c)."""
-    return domain.centre.astype(np.float32) + state.sum.high / state.round.astype(jnp.float32)
-
-
-def hidden_points(game, domain):
-    """The hidden points after each round of a game, (T, d)."""
-    after = jax.tree.map(lambda leaf: leaf[1:], game.states)
-    return jax.vmap(lambda state: hidden_point(state, domain))(after)
-
-
 def hidden(name, losses):
-    """The hidden points after each round, (T, d)."""
+    """The hidden points x_(t+1) after each round, from t (x_(t+1) - c), (T, d)."""
     learner = learners.private_giga(
         OUTPUTS, DOMAINS[name], epsilon=np.inf, delta=1e-6, strong_convexity=ALPHA
     )
-    return hidden_points(play_table(learner, losses, jr.key(0)), DOMAINS[name])
+    states = play_table(learner, losses, jr.key(0)).states
+    sums, rounds = states.sum.high[1:], states.round[1:, None].astype(jnp.float32)
+    return DOMAINS[name].centre.astype(np.float32)[None] + sums / rounds
 
 
 @pytest.mark.parametrize("name", DOMAINS)

@@ -37,7 +37,7 @@ from tests.learners.given_noise import (
     normal_draws,
     play,
 )
-from tests.maths.test_divergences import d_epsilon_by_hand, lower_by_hand
+from tests.maths.test_transport import d_epsilon_by_hand, lower_by_hand
 from tests.zcdp import least_epsilon
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
