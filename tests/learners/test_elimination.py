@@ -23,13 +23,6 @@ from dpjax import (
 from dpjax.core import Arms, Learner, Pairs, Privacy
 from dpjax.environments._heavy_tailed import largest_moment
 from dpjax.feedback import bandit
-from dpjax.learners import (
-    adac_gope,
-    dueling_elimination,
-    explore_then_commit,
-    linear_elimination,
-    successive_elimination,
-)
 from dpjax.learners._dueling_elimination import exponent
 from dpjax.learners._explore_then_commit import derived_rounds
 from dpjax.learners._linear_elimination import (
@@ -106,7 +99,7 @@ def test_games_of_successive_elimination_by_hand(epsilon, in_order):
     draws = laplace_draws(2, games, 16)
 
     def make():
-        return successive_elimination(horizon, 4, epsilon=epsilon, failure=0.3)
+        return learners.successive_elimination(horizon, 4, epsilon=epsilon, failure=0.3)
 
     arms, _ = many_games(make, 3, losses, draws)
     expected = [
@@ -135,7 +128,7 @@ def test_the_threshold_of_successive_elimination_is_twice_the_radius_and_strict(
 ):
     """With radius 1/4 an arm at distance exactly 1/2 stays, and one beyond it leaves."""
     short_epochs(monkeypatch, 0.25)
-    learner = successive_elimination(1000, 4, epsilon=np.inf, failure=0.5)
+    learner = learners.successive_elimination(1000, 4, epsilon=np.inf, failure=0.5)
     state, played = told_sums(learner, [2.0, 0.0, 1.0, 3.0])
     assert played == [(0, 4), (1, 4), (2, 4), (3, 4), (0, 7)]
     np.testing.assert_array_equal(state.active, [True, True, True, False])
@@ -148,7 +141,7 @@ def test_the_threshold_of_successive_elimination_is_twice_the_radius_and_strict(
 
 
 def pulls_of(horizon, arms):
-    learner = successive_elimination(horizon, arms, epsilon=1.0)
+    learner = learners.successive_elimination(horizon, arms, epsilon=1.0)
     losses = jnp.tile(jnp.linspace(0.0, 1.0, arms), (horizon, 1))
     played, _ = jax.jit(lambda: play(learner, losses, jr.key(0)))()
     return np.bincount(played, minlength=arms)
@@ -312,7 +305,7 @@ def test_games_of_linear_elimination_by_hand(kind, in_order, small_radii):
     draws = laplace_draws(2, games, 32)
 
     def make():
-        return linear_elimination(horizon, ACTIONS, epsilon=epsilon, radius=kind)
+        return learners.linear_elimination(horizon, ACTIONS, epsilon=epsilon, radius=kind)
 
     arms, _ = many_games(make, 3, losses, draws)
     met = set()
@@ -335,13 +328,13 @@ def test_a_phase_of_linear_elimination_that_does_not_fit_goes_to_the_best_estima
     monkeypatch.setattr(elimination_phases, "phase_length", lambda *_: jnp.float32(16.0))
     monkeypatch.setattr(LINEAR, "exact_radii", lambda *_, **__: jnp.full(2, 10.0))
     for horizon, second in [(31, (1, 15)), (32, (0, 8)), (33, (0, 8))]:
-        learner = linear_elimination(horizon, np.eye(2), epsilon=np.inf)
+        learner = learners.linear_elimination(horizon, np.eye(2), epsilon=np.inf)
         _, played = told_sums(learner, [8.0, 0.0])
         assert played[2] == second
     _, played = told_sums(learner, [8.0, 0.0, 8.0, 0.0])
     assert played[4] == (1, 1)
     # Not even the first phase fits: any arm plays.
-    assert told_sums(linear_elimination(15, np.eye(2), epsilon=1.0), [])[1] == [(0, 15)]
+    assert told_sums(learners.linear_elimination(15, np.eye(2), epsilon=1.0), [])[1] == [(0, 15)]
 
 
 # --- edge cases ---
@@ -349,7 +342,7 @@ def test_a_phase_of_linear_elimination_that_does_not_fit_goes_to_the_best_estima
 
 def arms_played(actions):
     """Arms of one game with the same losses and noise."""
-    learner = linear_elimination(400, actions, epsilon=1.0)
+    learner = learners.linear_elimination(400, actions, epsilon=1.0)
     losses = losses_of_games(11, 1, 400, MEANS)
     return many_games(lambda: learner, 12, losses, laplace_draws(13, 1, 64))[0][0]
 
@@ -373,7 +366,7 @@ PULLS, SUMS = np.array([30, 0, 25, 0, 18, 0]), np.array([12.25, 0.0, 20.5, 0.0, 
 def test_estimates_of_adac_gope_are_least_squares_with_gaussian_noise(monkeypatch):
     """After a phase with SUMS, the covariance is g^2 / (2 rho) X V^-1 X'; gamma by hand."""
     monkeypatch.setattr(GOPE, "elimination_phases", lambda *arguments: arguments)
-    _, points, _, nothing, record, evaluate, _ = adac_gope(1000, GOPE_ACTIONS, rho=RHO)
+    _, points, _, nothing, record, evaluate, _ = learners.adac_gope(1000, GOPE_ACTIONS, rho=RHO)
     zero, pulls = jnp.zeros((), jnp.int32), jnp.asarray(PULLS, jnp.int32)
     stage = Stage(pulls, jnp.zeros(6, bool), extra=zero, last=jnp.bool(False), kept=nothing)
     state = EliminationState(zero, active=jnp.ones(6, bool), stage=stage, arm=zero, left=zero)
@@ -454,7 +447,7 @@ def test_explore_then_commit_explores_all_arms_and_commits_to_the_best():
     """Ten rounds of each arm without noise, in an order that depends on the key."""
     orders = set()
     for seed in range(8):
-        learner = explore_then_commit(1000, 3, epsilon=np.inf, rounds=10.9)
+        learner = learners.explore_then_commit(1000, 3, epsilon=np.inf, rounds=10.9)
         state, batch = learner.init(jr.key(seed))
         played = []
         for _ in range(3):
@@ -557,7 +550,9 @@ def test_games_of_dueling_elimination_by_hand(compare, monkeypatch):
             del law
             return exact_sums.of(exact_sums.to_float(counts) + scale * key.reshape(-1))
 
-        learner = dueling_elimination(horizon, arms, epsilon=epsilon, failure=0.9, compare=compare)
+        learner = learners.dueling_elimination(
+            horizon, arms, epsilon=epsilon, failure=0.9, compare=compare
+        )
         learner = combinators.as_learner(learner)
 
         def one(carry, bit):
@@ -587,21 +582,21 @@ def reports(learner, environment, games=20):
 
 @pytest.mark.parametrize(("compare", "winner"), [("scores", 1), ("pairs", 0)])
 def test_scores_remove_a_condorcet_winner_that_loses_by_borda_and_pairs_keep_it(compare, winner):
-    learner = dueling_elimination(10**6, 4, epsilon=1.0, compare=compare)
+    learner = learners.dueling_elimination(10**6, 4, epsilon=1.0, compare=compare)
     report = reports(learner, environments.dueling(NARROW))
     assert (np.asarray(report.recommendation) == winner).all() and np.all(report.stopped)
 
 
 def test_in_a_cycle_no_arm_leaves():
     """Each arm loses to another; a phase then ends with all three arms."""
-    learner = dueling_elimination(10**5, 3, epsilon=np.inf, compare="pairs", failure=0.5)
+    learner = learners.dueling_elimination(10**5, 3, epsilon=np.inf, compare="pairs", failure=0.5)
     report = reports(learner, environments.dueling(CYCLE, regret="borda"), 1)
     assert int(report.active[0]) == 3 and int(report.epochs[0]) >= 3
 
 
 def test_the_best_arm_of_duels_is_an_arm_and_no_pair():
     study = Study(
-        dueling_elimination, {"duels": environments.dueling([0.9, 0.1])},
+        learners.dueling_elimination, {"duels": environments.dueling([0.9, 0.1])},
         {"epsilon": [np.inf], "horizon": 4096, "arms": 2}, trials=3,
     )  # fmt: skip
     data = study.run(progress=False)

@@ -6,17 +6,8 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, every_round, noise
+from dpjax import bounds, every_round, learners, noise
 from dpjax.combinators import laplace_feedback
-from dpjax.learners import (
-    batched_bandit,
-    dp_exp3_lap,
-    exp2,
-    exp3,
-    exp3_minibatch,
-    exp4,
-    tsallis_inf,
-)
 from dpjax.learners._batched_bandit import batch_rounds, htinf
 from dpjax.learners._exp2 import arms_as_actions, derived_rates, printed_rates, vectors_as_actions
 from dpjax.learners._exp3_minibatch import derived_tau, printed_tau
@@ -30,7 +21,7 @@ def test_three_rounds_of_exp3_by_hand():
     """Exponents, probabilities and arms of 200 games equal a float64 loop with unshifted G."""
     arms, mixing = 3, 0.3
     losses = np.array([[0.9, 0.1, 0.5], [0.0, 1.0, 0.25], [0.6, 0.3, 0.7]])
-    learner = exp3(3, arms, mixing=mixing)
+    learner = learners.exp3(3, arms, mixing=mixing)
 
     def game(key):
         # The uniform number of the learner's single draw per round.
@@ -65,8 +56,8 @@ def cap_by_hand(arms, mixing):
 def test_declared_epsilon_of_exp3(arms, mixing):
     """T - 1 draws of bounded range 1, or by their log-ratios, in float64; and the printed value."""
     for horizon in (1, 2, 64, 2**18, 2**20):
-        derived = exp3(horizon, arms, mixing=mixing).privacy
-        printed = exp3(horizon, arms, mixing=mixing, calibration="printed").privacy
+        derived = learners.exp3(horizon, arms, mixing=mixing).privacy
+        printed = learners.exp3(horizon, arms, mixing=mixing, calibration="printed").privacy
         gamma = mixing or min(1.0, np.sqrt(arms * np.log(arms) / ((np.e - 1) * horizon)))
         cap, delta, draws = cap_by_hand(arms, gamma), 1 / max(horizon, 2) ** 2, horizon - 1
         rho = draws * min(1, 2 * cap) ** 2 / 8
@@ -85,8 +76,8 @@ def test_dp_exp3_lap_is_laplace_feedback_over_exp3():
     """States and arms, bit for bit, with threshold ln T / epsilon and the null loss of gains."""
     # Calibrated for 8 rounds but played for 200, so that rounds are rejected.
     threshold, losses = jnp.log(jnp.float32(8)) / 3.0, jr.uniform(jr.key(11), (200, 3))
-    composed = laplace_feedback(exp3(8, 3), epsilon=3.0, threshold=threshold, null_loss=1.0)
-    plain = dp_exp3_lap(8, 3, epsilon=3.0)
+    plain, base = learners.dp_exp3_lap(8, 3, epsilon=3.0), learners.exp3(8, 3)
+    composed = laplace_feedback(base, epsilon=3.0, threshold=threshold, null_loss=1.0)
     ours, theirs = (play_table(learner, losses, jr.key(0)) for learner in (plain, composed))
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
     assert ours.last.rejected > 0
@@ -133,7 +124,7 @@ def test_exp3_minibatch_declares_at_most_the_epsilon_asked_for(horizon, arms, ca
     """It equals float64 arithmetic at the integer tau; only a tau capped at T may exceed."""
     taus = []
     for epsilon in [1e-9, *EPSILONS.tolist(), np.inf]:
-        learner = exp3_minibatch(horizon, arms, epsilon=epsilon, calibration=calibration)
+        learner = learners.exp3_minibatch(horizon, arms, epsilon=epsilon, calibration=calibration)
         tau = int(learner.init(jr.key(0))[1].rounds)
         taus.append(tau)
         declared = learner.privacy
@@ -156,9 +147,10 @@ def test_exp3_minibatch_declares_at_most_the_epsilon_asked_for(horizon, arms, ca
 def test_a_fractional_tau_of_exp3_minibatch_is_rounded_down_and_cut_at_the_horizon():
     """tau = 18.9 plays and declares batches of 18 rounds; a tau above T plays T."""
     for tau, rounds in [(18.9, 18), (1.0, 1), (99.5, 99), (1e12, 100), (np.inf, 100)]:
-        learner = exp3_minibatch(100, 3, tau=tau)
+        learner = learners.exp3_minibatch(100, 3, tau=tau)
         assert learner.init(jr.key(0))[1].rounds == rounds
-        assert learner.privacy.epsilon == exp3_minibatch(100, 3, tau=rounds).privacy.epsilon
+        whole = learners.exp3_minibatch(100, 3, tau=rounds).privacy
+        assert learner.privacy.epsilon == whole.epsilon
 
 
 # E has one row for each of five experts on three arms.
@@ -184,7 +176,7 @@ def test_rounds_of_exp4_by_hand(monkeypatch):
     """Noise of exactly one scale: exponents -eta E_ia (f - 1/2) / p, in float64."""
     monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value + scale)
     horizon, epsilon = 5000, 2.0
-    learner = exp4(horizon, ARMS, EXPERTS, epsilon=epsilon)
+    learner = learners.exp4(horizon, ARMS, EXPERTS, epsilon=epsilon)
     eta = derived_eta(horizon, epsilon)
     gamma = eta * ARMS * (0.5 + 2 / epsilon * np.log(horizon))
     assert gamma < 0.5
@@ -205,10 +197,10 @@ def test_rounds_of_exp4_by_hand(monkeypatch):
 
 def test_a_short_game_of_exp4_is_capped_and_counts_what_the_proof_excludes():
     """gamma = 1/2 at eps = 0.01; a step above 1 is a violation, one below is not."""
-    learner = exp4(10, ARMS, EXPERTS, epsilon=0.01)
+    learner = learners.exp4(10, ARMS, EXPERTS, epsilon=0.01)
     state, policy = learner.init(jr.key(0))
     assert policy.args[0].mixing == 0.5 and learner.report(state).capped == 1
-    plain = exp4(100, ARMS, EXPERTS, epsilon=np.inf)
+    plain = learners.exp4(100, ARMS, EXPERTS, epsilon=np.inf)
     state, _ = plain.init(jr.key(0))
     seen = [(jnp.asarray(ADVICE[:, 0]), jnp.float32(loss)) for loss in (0.0, -1000.0)]
     assert [int(plain.step(state, jr.key(1), x)[0].violations) for x in seen] == [0, 1]
@@ -221,7 +213,7 @@ def test_the_bound_of_exp4_by_hand_and_by_the_sum_of_its_terms():
     gamma = eta * 4 * (0.5 + 2 * np.log(horizon))
     terms = np.log(16) / eta + eta * horizon * 4 * (0.25 + 2) + gamma * horizon + 1
     assert bounds.exp4(horizon, 4, 16, epsilon) == pytest.approx(terms, rel=1e-9)
-    _, policy = exp4(horizon, 4, 16, epsilon=epsilon).init(jr.key(0))
+    _, policy = learners.exp4(horizon, 4, 16, epsilon=epsilon).init(jr.key(0))
     assert float(policy.args[0].mixing) == pytest.approx(gamma, rel=1e-5)
     assert bounds.exp4(1000, 3, 3, 0.5) == bounds.exp2(1000, 3, 0.5)
     assert bounds.exp4(900, 2, 3, np.inf) == pytest.approx(np.sqrt(900 * 2 * np.log(3) * 3) + 1)
@@ -262,7 +254,7 @@ def test_three_rounds_of_exp2_by_hand(monkeypatch):
     """One game with noise of exactly one scale: exponents -eta (f - 1/2) / p, in float64."""
     horizon, epsilon, arms = 100, 2.0, 3
     monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value + scale)
-    learner = exp2(horizon, arms, epsilon=epsilon)
+    learner = learners.exp2(horizon, arms, epsilon=epsilon)
     scale = 1 / epsilon
     reach = arms * (0.5 + 2 * scale * np.log(horizon))
     price = arms * (0.25 + 2 * scale**2) + reach
@@ -318,11 +310,11 @@ def test_violations_and_the_cap_of_exp2_are_reported(monkeypatch):
     """A draw of -50 scales violates eta l~ >= -1, a draw of 50 scales does not; T = 4 is capped."""
     for draw, broken in ((-50.0, 1), (50.0, 0), (-1.0, 0)):
         monkeypatch.setattr(noise, "laplace", lambda key, v, scale, draw=draw: v + draw * scale)
-        learner = exp2(1000, 3, epsilon=0.1)
+        learner = learners.exp2(1000, 3, epsilon=0.1)
         state, _ = learner.init(jr.key(0))
         report = learner.report(learner.step(state, jr.key(1), jnp.float32(0.5))[0])
         assert (report.violations, report.capped) == (broken, 0)
-    learner = exp2(4, 3, epsilon=0.1)
+    learner = learners.exp2(4, 3, epsilon=0.1)
     assert learner.report(learner.init(jr.key(0))[0]).capped == 1
 
 
@@ -358,15 +350,15 @@ def test_probabilities_of_tsallis_inf(arms):
 def test_rounds_of_a_batch_of_batched_bandit(epsilon, rounds):
     """ceil(1 / epsilon), clipped to 1 .. T before the cast to an integer."""
     assert batch_rounds(1000, epsilon) == rounds
-    batch = batched_bandit(1000, 3, epsilon=epsilon).init(jr.key(0))[1]
+    batch = learners.batched_bandit(1000, 3, epsilon=epsilon).init(jr.key(0))[1]
     assert batch.rounds == rounds and batch.rounds.dtype == jnp.int32
 
 
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_batched_bandit_over_exp2_with_batches_of_one_round_is_exp2(epsilon):
     """The same arms under the same key."""
-    batched = every_round(batched_bandit(60, 3, epsilon=epsilon, base="exp2"))
-    plain = exp2(60, 3, epsilon=epsilon)
+    batched = every_round(learners.batched_bandit(60, 3, epsilon=epsilon, base="exp2"))
+    plain = learners.exp2(60, 3, epsilon=epsilon)
     losses = np.tile(np.float32([0.3, 0.6, 0.9]), (29, 1))
     ours, theirs = (play_table(learner, losses, jr.key(5)).actions for learner in (batched, plain))
     np.testing.assert_array_equal(ours, theirs)
@@ -380,7 +372,7 @@ def test_three_rounds_of_tsallis_inf_and_batched_bandit_by_hand(scale):
     HTINF skips large losses, but the round counts.
     """
     table = np.array([[0.1, 0.9, -0.3], [2.5, 0.2, -2.0], [0.3, -0.1, 0.7]], np.float32)
-    learner = htinf(8, 3, jnp.float32(scale)) if scale else tsallis_inf(8, 3)
+    learner = htinf(8, 3, jnp.float32(scale)) if scale else learners.tsallis_inf(8, 3)
 
     def game(key):
         played = play_table(learner, table, key)

@@ -11,18 +11,6 @@ from scipy import special, stats
 
 from dpjax import audit, learners, noise, privacy
 from dpjax.audit import Pair
-from dpjax.learners import (
-    dp_ts_ucb,
-    dp_ucb,
-    dp_ucb_bound,
-    dp_ucb_int,
-    gaussian_thompson,
-    kl_ucb,
-    lazy_thompson,
-    lazy_ucb,
-    thompson,
-    ucb1,
-)
 from dpjax.learners._dp_ts_ucb import draws_of_a_mean
 from dpjax.learners._dp_ucb_int import derived_interval, interval_spending, most_releases
 from dpjax.learners._thompson import ThompsonState
@@ -59,7 +47,9 @@ def of_kl_ucb(t, pulls, sums):
     return np.vectorize(lower_by_hand)(sums / pulls, np.log(t - 1) / pulls, np.inf)
 
 
-@pytest.mark.parametrize(("make", "index"), [(ucb1, of_ucb1), (kl_ucb, of_kl_ucb)])
+@pytest.mark.parametrize(
+    ("make", "index"), [(learners.ucb1, of_ucb1), (learners.kl_ucb, of_kl_ucb)]
+)
 def test_games_of_ucb1_and_kl_ucb_by_hand(make, index):
     games = games_of(make(HORIZON, ARMS), index)
     np.testing.assert_array_equal(games.states.sums.pulls, games.pulls)
@@ -88,7 +78,7 @@ def test_games_of_dp_ucb_by_hand(split, epsilon, unit_noise):
     Nodes have scale ceil(log2 T) / e, where e is epsilon or, for the paper's split, epsilon / K.
     """
     failure = 0.2
-    learner = dp_ucb(HORIZON, ARMS, epsilon=epsilon, failure=failure, split=split)
+    learner = learners.dp_ucb(HORIZON, ARMS, epsilon=epsilon, failure=failure, split=split)
     share = epsilon / (ARMS if split == "paper" else 1)
     scale = 8 / share  # 2^7 < 250 <= 2^8
     log_t = np.log(HORIZON)
@@ -130,7 +120,7 @@ def test_games_of_dp_ucb_bound_by_hand(epsilon, unit_noise):
         nu = np.sqrt(8) / epsilon * np.log(4.0 * t**4) * np.where(power, 1.0, np.log(pulls) + 1)
         return (release(pulls, sums) - nu) / pulls - np.sqrt(2 * np.log(t) / pulls)
 
-    games = games_of(dp_ucb_bound(HORIZON, ARMS, epsilon=epsilon), index)
+    games = games_of(learners.dp_ucb_bound(HORIZON, ARMS, epsilon=epsilon), index)
     np.testing.assert_array_equal(games.states.pulls, games.pulls)
     rows = zip(games.pulls.reshape(-1, ARMS), games.sums.reshape(-1, ARMS), strict=True)
     released = np.reshape([release(*row) for row in rows], games.sums.shape)
@@ -165,7 +155,7 @@ def test_spending_of_dp_ucb_int_against_direct_sums(exponent):
 def interval_of(**arguments):
     """f, the number of losses in the first arm's first mean; the horizon if none is released."""
     horizon = arguments.pop("horizon", 2000)
-    learner = dp_ucb_int(horizon, 2, **arguments)
+    learner = learners.dp_ucb_int(horizon, 2, **arguments)
     _, states = play(learner, jnp.full((horizon, 2), 0.5), jr.key(0))
     samples = np.asarray(states.samples[:, 0])
     return int(samples[samples > 0][0]) if samples.any() else horizon
@@ -195,7 +185,7 @@ def test_the_derived_interval_of_dp_ucb_int_is_the_smallest_of_all(horizon, arms
 def test_the_printed_interval_of_dp_ucb_int(epsilon, interval):
     """ceil(1 / epsilon); the declaration is its actual epsilon, which exceeds the requested one."""
     assert interval_of(epsilon=epsilon, calibration="printed") == interval
-    declared = dp_ucb_int(2000, 2, epsilon=epsilon, calibration="printed").privacy
+    declared = learners.dp_ucb_int(2000, 2, epsilon=epsilon, calibration="printed").privacy
     delta = 2000.0**-2
     exact = by_hand(2000, 2, interval, delta, 1.1)
     assert declared.calibration == "printed" and declared.delta == delta
@@ -215,7 +205,9 @@ def test_games_of_dp_ucb_int_by_hand(epsilon, exponent):
     draws = laplace_draws(2, GAMES, HORIZON)
 
     def make():
-        return dp_ucb_int(HORIZON, ARMS, epsilon=epsilon, exponent=exponent, calibration="printed")
+        return learners.dp_ucb_int(
+            HORIZON, ARMS, epsilon=epsilon, exponent=exponent, calibration="printed"
+        )
 
     all_arms, states = many_games(make, 3, losses, draws)
     for game in range(GAMES):
@@ -337,7 +329,7 @@ def test_counts_by_hand():
     """Ones and zeros of each arm over 200 rounds, with losses 0 and 1 from a table."""
     horizon, games = 200, 4
     losses = losses_of_games(1, games, horizon, [0.2, 0.5, 0.6])
-    run = jax.jit(jax.vmap(lambda table, key: play(thompson(horizon, 3), table, key)))
+    run = jax.jit(jax.vmap(lambda table, key: play(learners.thompson(horizon, 3), table, key)))
     arms, states = jax.device_get(run(losses, jr.split(jr.key(2), games)))
     for game in range(games):
         seen = np.asarray(losses)[game, np.arange(horizon), arms[game]]
@@ -352,7 +344,7 @@ def test_a_fractional_loss_counts_as_one_with_that_probability():
     """A binomial test at 0.3; 0 and 1 are deterministic."""
     none = jnp.zeros(3, jnp.int32)
     start, keys = ThompsonState(none, none, jnp.int32(0)), jr.split(jr.key(4), DRAWS)
-    step = jax.jit(jax.vmap(thompson(10, 3).step, (None, 0, None)))
+    step = jax.jit(jax.vmap(learners.thompson(10, 3).step, (None, 0, None)))
     for loss in (0.0, 0.3, 1.0):
         states, _ = step(start, keys, jnp.float32(loss))
         assert stats.binomtest(int(states.ones[:, 0].sum()), DRAWS, loss).pvalue > 1e-3
@@ -367,7 +359,7 @@ def test_games_of_gaussian_thompson_by_hand(pulls, variance):
     horizon, games = 60, 6
     losses = losses_of_games(1, games, horizon, [0.2, 0.5, 0.6])
     keys = jr.split(jr.key(2), games)
-    learner = gaussian_thompson(horizon, ARMS, pulls=pulls, variance=variance)
+    learner = learners.gaussian_thompson(horizon, ARMS, pulls=pulls, variance=variance)
     arms, states = jax.device_get(jax.jit(jax.vmap(partial(play, learner)))(losses, keys))
     losses = np.asarray(losses)
     for game in range(games):
@@ -405,7 +397,7 @@ def test_gaussian_thompson_spends_its_declaration_on_an_arm_that_never_plays_aga
     """
     losses = jnp.zeros((ROUNDS, ARMS)).at[:, 0].set(1.0)
     pair = Pair(losses.at[0].set(1.0), losses.at[0].set(0.0))
-    learner = gaussian_thompson(ROUNDS, ARMS, pulls=pulls, variance=1e-4)
+    learner = learners.gaussian_thompson(ROUNDS, ARMS, pulls=pulls, variance=1e-4)
     replay = jax.jit(jax.vmap(lambda key: audit.replay(learner, pair, key)))
     found = jax.device_get(replay(jr.split(jr.key(2), KEYS)))
     assert not audit.explain(found)
@@ -443,7 +435,7 @@ def test_games_of_dp_ts_ucb_by_hand(draws, exponent):
     horizon, games = 120, 6
     losses = losses_of_games(1, games, horizon, [0.2, 0.5, 0.6])
     keys = jr.split(jr.key(2), games)
-    learner = dp_ts_ucb(horizon, ARMS, draws=draws, exponent=exponent)
+    learner = learners.dp_ts_ucb(horizon, ARMS, draws=draws, exponent=exponent)
     arms, states = jax.device_get(jax.jit(jax.vmap(partial(play, learner)))(losses, keys))
     losses = np.asarray(losses)
     np.testing.assert_array_equal(arms[:, :ARMS], np.tile(np.arange(ARMS), (games, 1)))
@@ -478,21 +470,21 @@ def test_draws_and_privacy_of_dp_ts_ucb_in_long_games(exponent, draws, mu, epsil
     assert int(draws_of_a_mean(10**5, exponent)) == draws
     below = stats.norm.sf(np.sqrt(np.log(1e5) ** (1 - exponent) / 2))
     assert (1 - below) ** draws <= 1e-5 < (1 - below) ** (draws - 1)
-    declared = dp_ts_ucb(10**5, 2, exponent=exponent, delta=1e-6).privacy
+    declared = learners.dp_ts_ucb(10**5, 2, exponent=exponent, delta=1e-6).privacy
     assert float(privacy.zcdp_mu(declared.rho)) == pytest.approx(mu, rel=2e-3)
     assert float(declared.epsilon) == pytest.approx(epsilon, rel=2e-3)
 
 
 def test_short_games_of_dp_ts_ucb_have_fewer_draws_than_a_mean_may_have():
     """Only T - K; none up to round K + 1."""
-    declared = dp_ts_ucb(10, 3, draws=100, exponent=0.0).privacy
+    declared = learners.dp_ts_ucb(10, 3, draws=100, exponent=0.0).privacy
     assert float(declared.rho) == pytest.approx(3.5)
-    declared = dp_ts_ucb(3, 3).privacy
+    declared = learners.dp_ts_ucb(3, 3).privacy
     assert (float(declared.rho), float(declared.epsilon)) == (0.0, 0.0)
-    assert np.isfinite(float(dp_ts_ucb(1, 2).privacy.epsilon))
+    assert np.isfinite(float(learners.dp_ts_ucb(1, 2).privacy.epsilon))
 
 
-LEARNERS = {"ucb": lazy_ucb, "thompson": lazy_thompson}
+LEARNERS = {"ucb": learners.lazy_ucb, "thompson": learners.lazy_thompson}
 LAZY_ROUNDS, LAZY_GAMES = 300, 12
 
 
@@ -548,7 +540,7 @@ def arms_of_round_11(epsilon, base, key):
     zero, samples = jnp.zeros((), jnp.int32), jnp.asarray(SAMPLES, jnp.int32)
     means = jnp.asarray(MEANS, jnp.float32)
     state = LazyState(jnp.int32(9), DoublingMeans(samples, means, no_losses(ARMS)), zero)
-    learner = lazy_thompson(16, ARMS, epsilon=epsilon, log_base=base)
+    learner = learners.lazy_thompson(16, ARMS, epsilon=epsilon, log_base=base)
     step = jax.vmap(lambda key: learner.step(state, key, jnp.float32(0.5))[1])
     return step(jr.split(key, 20_000))
 
