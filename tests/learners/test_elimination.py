@@ -9,29 +9,13 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import (
-    Study,
-    audit,
-    bounds,
-    combinators,
-    environments,
-    learners,
-    noise,
-    simulate,
-    simulate_batches,
-)
+from dpjax import Study, audit, bounds, environments, learners, noise, simulate, simulate_batches
+from dpjax.combinators import as_learner, sparring
 from dpjax.core import Arms, Learner, Pairs, Privacy
 from dpjax.environments._heavy_tailed import largest_moment
 from dpjax.feedback import bandit
 from dpjax.learners._dueling_elimination import exponent
 from dpjax.learners._explore_then_commit import derived_rounds
-from dpjax.learners._linear_elimination import (
-    chernoff_radius,
-    exact_radii,
-    log_term,
-    phase_length,
-    printed_radius,
-)
 from dpjax.learners._successive_elimination import epoch_length, epoch_radius
 from dpjax.learners.parts import elimination, elimination_phases
 from dpjax.learners.parts.elimination import EliminationState, Stage
@@ -226,25 +210,27 @@ def test_radii_of_linear_elimination_by_hand(local):
         active[:4] = True
         phase, epsilon = int(random.integers(1, 18)), 10 ** random.uniform(-3, 2)
         weights = near_optimal(jnp.asarray(actions, jnp.float32), jnp.asarray(active))
-        length = float(phase_length(phase, 10**8))
+        length = float(LINEAR.phase_length(phase, 10**8))
         pulls = np.ceil(np.asarray(weights, float) * length)
         products = least_squares(actions, active, pulls)
         arguments = (products, pulls, active, phase, 10**8, 3, epsilon)
         exact = radii_by_hand("exact", *arguments, local=local)[active]
         chernoff = radii_by_hand("chernoff", *arguments, local=local)[active]
         assert (exact <= chernoff * (1 + 1e-3)).all()
-        computed = exact_radii(
+        computed = LINEAR.exact_radii(
             jnp.asarray(products, jnp.float32), jnp.asarray(pulls, jnp.float32),
-            log_term(jnp.float32(active.sum()), 10**8), epsilon, local=local,
+            LINEAR.log_term(jnp.float32(active.sum()), 10**8), epsilon, local=local,
         )  # fmt: skip
         np.testing.assert_allclose(computed[active], exact, rtol=2e-3)
         term, given = float(np.log(4 * active.sum() * 1e16)), (length, 3, float((pulls > 0).sum()))
-        found = chernoff_radius(*given, term, epsilon, local=local)
+        found = LINEAR.chernoff_radius(*given, term, epsilon, local=local)
         np.testing.assert_allclose(found, chernoff, rtol=1e-4)
         if not local:
             printed = radii_by_hand("printed", *arguments)[active]
             assert (printed < chernoff).all()
-            np.testing.assert_allclose(printed_radius(*given, term, epsilon), printed, rtol=1e-4)
+            np.testing.assert_allclose(
+                LINEAR.printed_radius(*given, term, epsilon), printed, rtol=1e-4
+            )
 
 
 # --- a reference in NumPy ---
@@ -262,7 +248,8 @@ SHRINK = 0.1  # of L; otherwise no arm leaves in games short enough for a test
 
 @pytest.fixture
 def small_radii(monkeypatch):
-    monkeypatch.setattr(LINEAR, "log_term", lambda *arguments: SHRINK * log_term(*arguments))
+    exact = LINEAR.log_term
+    monkeypatch.setattr(LINEAR, "log_term", lambda *arguments: SHRINK * exact(*arguments))
 
 
 near_optimal = jax.jit(designs.g_optimal)
@@ -553,7 +540,7 @@ def test_games_of_dueling_elimination_by_hand(compare, monkeypatch):
         learner = learners.dueling_elimination(
             horizon, arms, epsilon=epsilon, failure=0.9, compare=compare
         )
-        learner = combinators.as_learner(learner)
+        learner = as_learner(learner)
 
         def one(carry, bit):
             state, pair = carry
@@ -608,7 +595,7 @@ def test_the_best_arm_of_duels_is_an_arm_and_no_pair():
 
 
 def test_sparring_spends_epsilon_in_two_halves():
-    learner = combinators.sparring(learners.dp_exp3_lap, 8, 2, epsilon=1.0)
+    learner = sparring(learners.dp_exp3_lap, 8, 2, epsilon=1.0)
     assert float(learner.privacy.epsilon) == pytest.approx(1.0)
     found = audit.verdict(learner, audit.pairs_for(learner, 12, jr.key(0)), jr.key(1))
     assert found.failed == () and found.touched == 2
@@ -619,7 +606,7 @@ def test_rho_and_delta_of_sparring_are_twice_a_players():
     def player(horizon, arms, *, epsilon):
         return learners.adac_ucb(horizon, arms, rho=0.5 * epsilon**2, delta=1e-6)
 
-    learner, own = combinators.sparring(player, 64, 3, epsilon=1.0), player(64, 3, epsilon=0.5)
+    learner, own = sparring(player, 64, 3, epsilon=1.0), player(64, 3, epsilon=0.5)
     assert float(learner.privacy.rho) == pytest.approx(2 * float(own.privacy.rho))
     assert float(learner.privacy.delta) == pytest.approx(2e-6)
 
@@ -634,7 +621,7 @@ def test_the_column_player_wins_what_the_row_player_loses():
             bandit, Arms(arms), horizon, Privacy(), lambda seen: seen,
         )  # fmt: skip
 
-    learner = combinators.sparring(player, 8, 2, epsilon=np.inf)
+    learner = sparring(player, 8, 2, epsilon=np.inf)
     environment = environments.table(np.full((8, 4), 0.25))._replace(action_set=Pairs(4))
     report = simulate(learner, environment, jr.key(0)).report
     assert (float(report.row), float(report.column)) == (2.0, 6.0)

@@ -11,18 +11,9 @@ from dp_accounting import get_sigma_gaussian
 from jax import random as jr
 from scipy import optimize, stats
 
-from dpjax import (
-    audit,
-    domains,
-    environments,
-    feedback,
-    learners,
-    loss_families,
-    mechanisms,
-    noise,
-    privacy,
-)
+from dpjax import audit, domains, environments, learners, loss_families, mechanisms, noise, privacy
 from dpjax.combinators import on_gradients
+from dpjax.feedback import gradient
 from dpjax.learners._ftpl import default_perturbation, printed_scale
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 from dpjax.mechanisms import tree
@@ -248,8 +239,8 @@ def test_the_gradient_is_taken_at_the_play():
     """For |x - z|^2 / 2 it is x - z; a vector is its own gradient."""
     z, x = jnp.array([0.5, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0])
     loss = jax.tree_util.Partial(loss_families.quadratic(BALL).function, z)
-    np.testing.assert_allclose(feedback.gradient(loss, x), x - z, rtol=1e-6)
-    np.testing.assert_array_equal(feedback.gradient(z, x), z)
+    np.testing.assert_allclose(gradient(loss, x), x - z, rtol=1e-6)
+    np.testing.assert_array_equal(gradient(z, x), z)
 
 
 def test_the_rate_is_that_of_its_formula():

@@ -15,14 +15,6 @@ from dpjax import audit, bounds, learners, noise
 from dpjax.feedback import contextual
 from dpjax.learners._shrinking_dartboard import shrinking_dartboard
 from dpjax.learners.parts import dartboard, fixed_share, probing
-from dpjax.learners.parts.dartboard import (
-    Setting,
-    coin_log_ratios,
-    derived_setting,
-    printed_epsilon,
-    printed_setting,
-    pure_epsilon,
-)
 from dpjax.maths import exact_sums
 from tests.learners.test_hedge import play
 from tests.play import play_table
@@ -66,7 +58,7 @@ def zcdp(eta, p, batch, most):
 def test_printed_setting_of_the_shrinking_dartboard(horizon):
     """The corollaries' eta and p for epsilon <= 1, by hand; epsilon is at most the given one."""
     for epsilon, delta in itertools.product([1e-3, 0.3, 1.0], [None, 1e-6, 1e-3]):
-        setting = printed_setting(horizon, 4, jnp.float32(epsilon), delta)
+        setting = dartboard.printed_setting(horizon, 4, jnp.float32(epsilon), delta)
         rate, restart, budget = (float(x) for x in setting)
         if delta is None:
             p, base = horizon**-0.5, epsilon
@@ -89,9 +81,12 @@ def test_printed_setting_of_the_shrinking_dartboard(horizon):
         # The exact account of the same parameters is smaller: the theorem is loose.
         exact = spent(rate, restart, 1, budget, delta)
         assert float(learner.privacy.epsilon) == pytest.approx(exact, rel=1e-4)
-        assert exact < float(printed_epsilon(horizon, setting, delta))
+        assert exact < float(dartboard.printed_epsilon(horizon, setting, delta))
         assert learner.privacy.calibration == "printed" and float(learner.privacy.rho) > 0
-        assert rate < float(derived_setting(horizon, 4, jnp.float32(epsilon), delta).rate) / 2
+        assert (
+            rate
+            < float(dartboard.derived_setting(horizon, 4, jnp.float32(epsilon), delta).rate) / 2
+        )
 
 
 @partial(jax.jit, static_argnums=0)
@@ -120,7 +115,7 @@ def test_games_by_hand(epsilon, calibration):
     losses, keys = table(rounds, arms), jr.split(jr.key(2), 200)
     learner = shrinking_dartboard(horizon, arms, epsilon=epsilon, calibration=calibration)
     played, state = play(learner, losses, keys)
-    setting = printed_setting if calibration == "printed" else derived_setting
+    setting = dartboard.printed_setting if calibration == "printed" else dartboard.derived_setting
     rate, restart, budget = map(float, setting(horizon, arms, jnp.float32(epsilon), None))
     (coins, levels), firsts = jax.tree.map(np.asarray, uniforms(rounds, keys))
     arm = np.floor(3 * firsts).astype(int)
@@ -153,7 +148,7 @@ def test_a_coin_of_60_bits_has_the_log_ratio_that_is_charged(monkeypatch, epsilo
     """
     horizon = 2**20
     learner = shrinking_dartboard(horizon, 2, epsilon=epsilon)
-    setting = derived_setting(horizon, 2, jnp.float32(epsilon), None)
+    setting = dartboard.derived_setting(horizon, 2, jnp.float32(epsilon), None)
     seen = []
 
     def toss(key, parts):
@@ -165,7 +160,7 @@ def test_a_coin_of_60_bits_has_the_log_ratio_that_is_charged(monkeypatch, epsilo
     for loss in np.linspace(0.0, 1.0, 9, dtype=np.float32):
         learner.step(state, jr.key(1), jnp.full(2, loss))
     units = [sum(Fraction(round(Fraction(float(x)) * 2**60), 2**60) for x in p) for p in seen]
-    charged, keep = (float(x) for x in coin_log_ratios(setting))
+    charged, keep = (float(x) for x in dartboard.coin_log_ratios(setting))
     ratio = np.log1p(float((max(units) - min(units)) / min(units)))
     assert 0.99 * charged <= ratio <= charged * (1.0 + 1e-6) + 2.0**-45
     kept = -np.log1p(-float((max(units) - min(units)) / (1 - min(units))))
@@ -233,8 +228,8 @@ def test_log_ratios_of_all_small_games(horizon, batch, arms, share):
     tightest = 0.0
     for rate, restart in [(0.45, 0.45), (0.3, 0.05), (0.05, 0.2)]:
         for budget in range(2, steps + 2):
-            setting = Setting(jnp.float32(rate), jnp.float32(restart), jnp.int32(budget))
-            claimed = float(pure_epsilon(setting, jnp.float32(batch)))
+            setting = dartboard.Setting(jnp.float32(rate), jnp.float32(restart), jnp.int32(budget))
+            claimed = float(dartboard.pure_epsilon(setting, jnp.float32(batch)))
             law = game_law(tables, rate, restart, budget, share)[1]
             shown = worst_log_ratio(law, rows, steps, batch)
             assert shown <= claimed * (1 + 1e-5)
@@ -256,7 +251,7 @@ def test_games_have_the_exact_law(epsilon, shifts):
     played = np.asarray(run(jr.split(jr.key(2), games)))
     blocks = played[:, :-1].reshape(games, horizon // batch, batch)
     assert (blocks == blocks[:, :, :1]).all()
-    setting = derived_setting(horizon, arms, epsilon, None, 0.5, 0.5, jnp.float32(batch))
+    setting = dartboard.derived_setting(horizon, arms, epsilon, None, 0.5, 0.5, jnp.float32(batch))
     rate, restart, budget = (float(x) for x in setting)
     means = losses.reshape(horizon // batch, batch, arms).mean(1)[None, :-1]
     share = shifts / (horizon // batch - 1)
