@@ -13,15 +13,9 @@ from dpjax.maths import exact_sums, laws
 from tests.play import play_table
 
 
-class Log(NamedTuple):
-    count: Any  # () int32, steps of the learner so far; each requests one release
-    value: Any  # () float32, the last released value, without noise
-    scale: Any  # () float32, the requested noise scale
-
-
-class Logged(NamedTuple):
+class Counted(NamedTuple):
     inner: Any  # the learner's own state
-    log: Log
+    steps: Any  # () int32, so far; each requests one release
 
 
 def with_releases(learner, released):
@@ -32,22 +26,20 @@ def with_releases(learner, released):
 
     def init(key):
         state, first = learner.init(key)
-        zero = jnp.zeros((), jnp.float32)
-        return Logged(state, Log(jnp.zeros((), jnp.int32), zero, zero)), first
+        return Counted(state, jnp.zeros((), jnp.int32)), first
 
     def step(state, key, seen):
-        asked = []
+        scales = []
 
         def given_total(law, key, total, scale):
             del law, key
-            value = exact_sums.to_float(total)
-            asked.append((value, jnp.asarray(scale, jnp.float32)))
-            return exact_sums.of(released(state.log.count, value, scale))
+            scales.append(scale)
+            return exact_sums.of(released(state.steps, exact_sums.to_float(total), scale))
 
         with mock.patch.object(noise.Law, "total", given_total):
             inner, following = learner.step(state.inner, key, seen)
-        ((value, scale),) = asked
-        return Logged(inner, Log(state.log.count + 1, value, scale)), following
+        assert len(scales) == 1
+        return Counted(inner, state.steps + 1), following
 
     return learner._replace(init=init, step=step, report=lambda state: ())
 

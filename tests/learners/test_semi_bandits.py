@@ -76,13 +76,7 @@ def test_buffers_means_and_indices_of_cucb_by_hand(read, model, epsilon):
     given = jnp.asarray(draws)
     plain = cucb(HORIZON, CATALOGUE["sets"][0], epsilon=epsilon, read=read, model=model)
     logged = with_releases(plain, lambda i, value, scale: value + scale * given[i])
-
-    def init(key):
-        """The log has one value per entry."""
-        state, action = logged.init(key)
-        return state._replace(log=state.log._replace(value=jnp.zeros(DIM, jnp.float32))), action
-
-    game = jax.jit(lambda: play_table(logged._replace(init=init), losses, jr.key(2)))()
+    game = jax.jit(lambda: play_table(logged, losses, jr.key(2)))()
     states = jax.device_get(game.states.inner)
     scale = (1.0 if read == "one" else ONES) / epsilon
     variance = 0.25 + 2 * scale**2 * local
