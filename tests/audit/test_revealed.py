@@ -48,12 +48,9 @@ PAIR = audit.Pair(jnp.array([[1.0, 0.0], [0.0, 0.0]]), jnp.zeros((2, 2)))
 LONG = audit.Pair(*(jnp.pad(side, ((0, 2), (0, 0)), constant_values=0.5) for side in PAIR))
 
 
-def ratio_of(learner, pair, history, particles, key=0):
-    return float(
-        jax.jit(lambda key: audit.log_ratio(learner, pair, history, key, particles=particles))(
-            jr.key(key)
-        )
-    )
+def ratio_of(learner, pair, history, particles):
+    ratio = jax.jit(lambda key: audit.log_ratio(learner, pair, history, key, particles=particles))
+    return float(ratio(jr.key(0)))
 
 
 ONE = jnp.array([0, 1])

@@ -1,6 +1,6 @@
 """Learners on private prefix sums and outputs: plain without noise, perturbations, gradients."""
 
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -73,26 +73,18 @@ HORIZON, DIM = 64, 3
 WINDOW = domains.ball(DIM)._replace(minimizer=lambda g: g)
 
 
-@cache
-def program(**options):
-    """(epsilon, keys (n,)) -> (n, T, d), for every epsilon."""
-
-    def one(epsilon, key):
-        learner = learners.ftpl(HORIZON, WINDOW, epsilon=epsilon, delta=1e-6, **options)
-        return play_table(learner, jnp.zeros((HORIZON - 1, DIM)), key).actions
-
-    return jax.jit(jax.vmap(one, (None, 0)))
-
-
-def perturbations(epsilon, seeds=4000, **options):
-    """L~_t - L_t on losses 0, as seen by the minimizer: (seeds, T, d)."""
-    return np.asarray(program(**options)(jnp.float32(epsilon), jr.split(jr.key(1), seeds)))
+@jax.jit
+@partial(jax.vmap, in_axes=(None, 0))
+def perturbations(epsilon, key):
+    """L~_t - L_t on losses 0, as seen by the minimizer, for many keys: (keys, T, d)."""
+    learner = learners.ftpl(HORIZON, WINDOW, epsilon=epsilon, delta=1e-6)
+    return play_table(learner, jnp.zeros((HORIZON - 1, DIM)), key).actions
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 30.0, np.inf])
 def test_ftpl_perturbs_each_prefix_by_the_larger_of_what_privacy_and_a_leader_need(epsilon):
     """KS of 4000 draws at several t including the first; half of it is rejected."""
-    seen = perturbations(epsilon)
+    seen = np.asarray(perturbations(jnp.float32(epsilon), jr.split(jr.key(1), 4000)))
     needed = default_perturbation(HORIZON, WINDOW.losses)
     assert needed == pytest.approx(8 / (2 * np.pi * 3) ** 0.25)
     private = 0.0

@@ -39,13 +39,14 @@ def game_of(name, horizon, arms, options):
     return game
 
 
-def played(name, cases, trials, *, horizon=LONGEST, seed=0, play=simulate_batches, **options):
+def played(name, cases, trials, *, horizon=LONGEST, **options):
     """The report of each trial of each case: leaves (cases, trials)."""
     points = Case(*(np.array(field, np.float32) for field in zip(*cases, strict=True)))
     game = game_of(name, horizon, len(cases[0].gains), tuple(options.items()))
-    return sweep(
-        game, points, trials, jr.key(seed), play=play, checkpoints=1, progress=False
-    ).report
+    swept = sweep(
+        game, points, trials, jr.key(0), play=simulate_batches, checkpoints=1, progress=False
+    )
+    return swept.report
 
 
 GAINS = (0.7, 0.5, 0.3)

@@ -48,14 +48,13 @@ def trajectory(learner_of, features, losses, key=0):
     return jax.tree.map(np.asarray, made)
 
 
-def oful(features, losses, bound=1.0, alpha=None):
+def oful(features, losses):
     """OFUL in NumPy with ridge 1: (arms, leads), where leads are the least margins of an arm."""
     horizon, _, dim = features.shape
-    alpha = 1.0 / horizon if alpha is None else alpha
     v, u, arms, leads = np.eye(dim), np.zeros(dim), [], []
     for x, loss in zip(features.astype(np.float64), losses.astype(np.float64), strict=True):
         inverse = np.linalg.inv(v)
-        beta = bound * np.sqrt(2 * np.log(1 / alpha) + np.linalg.slogdet(v)[1]) + 1.0
+        beta = np.sqrt(2 * np.log(horizon) + np.linalg.slogdet(v)[1]) + 1.0
         index = x @ inverse @ u - beta * np.sqrt(np.einsum("ki,ij,kj->k", x, inverse, x))
         arm = int(np.argmin(index))
         arms.append(arm)
