@@ -211,6 +211,8 @@ NEAR = {
     "learners/adap.py": "test_golden.py learners/test_stochastic.py "
     "learners/test_long_sums.py -k ada",
     "learners/_dp_ucb.py": "learners/test_stochastic.py -k dp_ucb",
+    "learners/klucb.py": "learners/test_stochastic.py -k growing",
+    "learners/_semi_bandit_ftrl.py": "learners/test_semi_bandits.py",
     "learners/_exp3.py": "test_golden.py learners/test_exp3.py test_conformance.py -k exp3",
     "learners/lazy.py": "test_golden.py learners/test_stochastic.py -k lazy",
     "learners/parts/arm_sums.py": "learners/test_stochastic.py learners/test_long_sums.py",
