@@ -136,11 +136,6 @@ def in_a_scan_in_a_condition(key, loss):
     return lax.cond(jnp.sum(jr.key_data(key)) == 0, other, lambda: in_a_scan(key, loss))
 
 
-@spends(12.0)
-def side_by_side(key, loss):
-    return jnp.sum(noisy(jr.split(key, 3), loss * WEIGHTS))
-
-
 @spends(2.0 * ((0 + 3) / 1 + (1 + 4) / 2 + (2 + 5) / 3))
 def side_by_side_in_columns(key, loss):
     """Vectors in the columns of a matrix, each with its own scale."""
@@ -163,11 +158,6 @@ def in_two_maps(key, loss):
 @spends(24.0)
 def in_a_scan_that_is_mapped(key, loss):
     return jnp.sum(jax.vmap(lambda own: in_a_scan(own, loss))(jr.split(key, 2)))
-
-
-@spends(12.0)
-def as_exact_sums(key, loss):
-    return jnp.sum(totals(jr.split(key, 3), loss * WEIGHTS))
 
 
 @spends(10.0)
@@ -198,11 +188,6 @@ def flips(key, loss):
     ones = (loss * jnp.array([1.0, 3.0])).astype(jnp.int32)
     found = jax.vmap(lambda own, value: noise.randomized_response(own, value, HALF, 9))
     return found(jr.split(key), ones).astype(jnp.float32)
-
-
-@spends(8.0)
-def as_flips(key, loss):
-    return jnp.sum(flips(key, loss))
 
 
 @spends(np.log(2.0))
