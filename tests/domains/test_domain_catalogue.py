@@ -13,7 +13,7 @@ from jax import random as jr
 from dpjax import domains
 from dpjax.domains import exact_projections
 from dpjax.maths.two_words import TwoWords
-from tests.maths.test_polytope_barriers import corners
+from tests.maths.test_barriers import corners
 
 EDGES = [(0, 1), (0, 2), (1, 3), (2, 3), (1, 4), (3, 5), (4, 5), (2, 4)]
 SQUARE = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4)]  # with a diagonal and a bridge
