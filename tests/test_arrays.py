@@ -27,7 +27,7 @@ from dpjax.core import _arrays
 from dpjax.study.grid import axis
 from dpjax.study.sweep import _is_list_of_numbers, _numbers
 from dpjax.study.worst_case import _box
-from tests.test_wrong_uses import uses
+from tests import entries
 
 MEANS, ROWS = np.array([0.25, 0.5]), np.full((3, 2), 0.25)
 PLANE, SEGMENT, KEY = domains.cube(2), domains.cube(1), jax.random.key(0)
@@ -47,7 +47,7 @@ def boxed(low):
 
 # {call: (the name of the argument, a valid array x)}
 FACTORIES = {}
-for use, name in uses("arrays.txt"):
+for use, name in entries("arrays.txt"):
     call, _, array = use.partition("; ")
     FACTORIES[call] = name, eval(array)
 

@@ -19,7 +19,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 
 
 def listed():
-    """The commands listed in tests/commands.py, and the others."""
+    """The commands of tests/data/commands.txt, and the others."""
     known, unknown = {}, []
     for command in commands.commands():
         try:
@@ -33,14 +33,12 @@ KNOWN, UNKNOWN = listed()
 RUNS = sorted({run for run in KNOWN.values() if run})
 
 
-def test_every_script_and_every_command_of_a_page_is_in_a_list():
-    assert not UNKNOWN, "tests/commands.py names the small run, or a reason, of each command"
+def test_every_script_and_every_command_of_a_page_is_in_the_table():
+    assert not UNKNOWN, "tests/data/commands.txt has the small run, or a reason, of each command"
 
 
-def test_lists_name_nothing_that_is_gone():
-    named = {*commands.INSTEAD, *commands.AS_IS, *commands.ELSEWHERE}
-    assert not named - KNOWN.keys()
-    assert {f"python examples/{name}.py" for name in commands.SIZES} <= KNOWN.keys()
+def test_the_table_names_nothing_that_is_gone():
+    assert commands.RUNS.keys() <= KNOWN.keys()
 
 
 def test_every_notebook_is_run():
@@ -49,7 +47,7 @@ def test_every_notebook_is_run():
     assert found == set(NOTEBOOKS)
 
 
-def test_a_command_that_no_list_names_is_found(tmp_path):
+def test_a_command_that_the_table_lacks_is_found(tmp_path):
     """In a line, in a block and after spaces; a Python program is not a command."""
     page = tmp_path / "page.md"
     page.write_text(

@@ -37,7 +37,7 @@ COMMANDS = {name: {"--help"}.union(*(option.opts for option in command.params))
             for name, command in group.commands.items()}  # fmt: skip
 # Files that an example or a command makes, files of users and of others; attributes of variables.
 NOT_HERE = {
-    "LinBanditPrivate.py", "array.sh", "card.md", "pod.sh", "docs/papers/new",
+    "LinBanditPrivate.py", "array.sh", "card.md", "pod.sh",
     "dpjax/compiled", "dpjax/learners/_greedy.py", "tests/learners/test_greedy.py",
     "results/card/card.md",
     "privacy.epsilon", "privacy.paper_epsilon", "study.json", "study.run",

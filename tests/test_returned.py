@@ -24,7 +24,7 @@ from dpjax import (
     learners,
 )
 from dpjax.core import Arms, _check
-from tests.test_wrong_uses import uses
+from tests import entries
 
 ZERO, LOSSES, KEY, THREE = jnp.int32(0), jnp.ones(3), jr.key(0), Arms(3)
 RIGHT = (), Outcome(LOSSES, LOSSES)
@@ -63,7 +63,7 @@ def cycle(state, key, loss):
     return state % 3 + 1, state % 3 + 1
 
 
-USES = uses("wrong_returns.txt")
+USES = entries("wrong_returns.txt")
 
 
 def in_a_study(learner, environment):

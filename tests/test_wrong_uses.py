@@ -14,7 +14,7 @@ import pytest
 import dpjax
 from dpjax import environments, learners
 from dpjax.cli import main
-from tests import ROOT
+from tests import ROOT, entries
 
 DATA = ROOT / "tests" / "data"
 TABLES = {
@@ -33,11 +33,7 @@ def copied(horizon, arms, *, epsilon):
 }
 
 
-def uses(file="wrong_uses.txt"):
-    """(code, sentence) of each entry."""
-    lines = (DATA / file).read_text().splitlines()
-    lines = [line for line in lines if line and not line.startswith("#")]
-    return list(zip(lines[::2], [line.strip() for line in lines[1::2]], strict=True))
+USES = entries("wrong_uses.txt")
 
 
 def pair(epsilon):
@@ -69,7 +65,7 @@ def printed(code, capsys):
     return capsys.readouterr().err.strip()
 
 
-@pytest.mark.parametrize(("code", "sentence"), uses(), ids=[code for code, _ in uses()])
+@pytest.mark.parametrize(("code", "sentence"), USES, ids=[code for code, _ in USES])
 def test_a_wrong_use_says_what_is_wrong(code, sentence, folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     before = sorted(folder.iterdir())
@@ -81,4 +77,4 @@ def test_a_wrong_use_says_what_is_wrong(code, sentence, folder, capsys, monkeypa
 
 
 def test_there_are_at_least_eighty():
-    assert len(uses()) >= 80
+    assert len(USES) >= 80
