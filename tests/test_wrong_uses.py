@@ -14,6 +14,7 @@ import pytest
 import dpjax
 from dpjax import environments, learners
 from dpjax.cli import main
+from dpjax.core import _check
 from tests import ROOT, entries
 
 DATA = ROOT / "tests" / "data"
@@ -54,7 +55,7 @@ def folder(tmp_path_factory):
 def printed(code, capsys):
     """The output of a use: the text of the error, or the command line's message."""
     names = {name: getattr(dpjax, name) for name in dir(dpjax) if not name.startswith("_")}
-    names |= {"main": main, "dpjax": dpjax, "open": open}
+    names |= {"main": main, "dpjax": dpjax, "open": open, "_check": _check}
     try:
         status = eval(code, {**names, "jax": jax, "jnp": jnp, "np": np, "pair": pair})
     except SystemExit as exit_:
