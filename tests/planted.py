@@ -199,7 +199,7 @@ NEAR = {
     "noise/_skellam.py": "privacy/test_skellam.py test_integer_noise.py",
     "noise/_wishart.py": "test_noise.py learners/parts/test_gram_sums.py -k wishart",
     "privacy": "privacy/test_*{module}*.py privacy/test_conversions.py test_privacy.py",
-    "privacy/gaussian.py": "test_gaussian_calibration.py test_privacy.py",
+    "privacy/gaussian.py": "test_privacy.py",
     "mechanisms": "mechanisms -k {module}",
     "mechanisms/normalized.py": "mechanisms",
     "mechanisms/_per_item.py": "mechanisms/test_mechanisms.py -k per_item or batch",
