@@ -9,7 +9,7 @@ from scipy import stats
 
 from dpjax import noise
 from dpjax.audit.records import record
-from dpjax.audit.rules import HOST_LAWS, RULES, host_row, is_counted_by_host
+from dpjax.audit.rules import RULES
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
 from dpjax.noise.release import Site
@@ -115,62 +115,35 @@ def test_amounts_of_integer_noise_are_enough_and_hardly_more(law, delta):
 # --- cost in a replay ---
 
 
-def charged(name, value, twin, amount):
-    """(pure, rho, and the host's epsilon at DELTA) of one release."""
-    rule, site = RULES["words"], Site("words", noise.LAWS[name])
-
-    def record_of(total):
-        released = jnp.stack(site.law.total(jr.key(0), total, amount))
-        return record(rule, site, (jr.key(0), jnp.stack(total), amount), released)
-
-    both = [record_of(exact_sums.of(x)) for x in (value, twin)]
-    cost = rule.cost(site, *both)
-    epsilon = 0.0
-    if is_counted_by_host(site):
-        _, place, amount, change, norm = np.asarray(host_row(site, *both))
-        assert norm == change
-        if change:
-            assert HOST_LAWS[int(place)] is site.law
-            epsilon = site.law.epsilon(amount, DELTA, int(change))
-    return float(cost.pure), float(cost.rho), epsilon
-
-
-def test_what_a_changed_sum_costs():
-    assert charged("discrete_laplace", 5.0, 6.0, 2.0) == (0.5, 0.125, 0.0)
-    assert charged("gaussian", 5.0, 7.5, 5.0) == (0.0, 0.125, 0.0)
-    for name, amount, less in (
-        ("binomial", 400, 200),
-        ("skellam", 20.0, 200.0**0.5),
-        ("discrete_gaussian", 400.0, 200.0),
-    ):
-        for change in (1, 2):
-            found = charged(name, 10.0**9, 10.0**9 - 64 * change, amount)
-            assert found == (0.0, 0.0, noise.LAWS[name].epsilon(amount, DELTA, 64 * change))
-        assert charged(name, 4.5, 4.5, amount) == (0.0, 0.0, 0.0)
-        # Half the coins, the variance or the scale costs more.
-        assert charged(name, 4.0, 5.0, less)[2] > 1.3 * charged(name, 4.0, 5.0, amount)[2]
+def cost(kind, law, draw, *both):
+    """The cost of a release for the inputs of both worlds, without the key."""
+    rule, site = RULES[kind], Site(kind, law)
+    inputs = [(jr.key(0), *each) for each in both]
+    return rule.cost(site, *(record(rule, site, each, draw(*each)) for each in inputs))
 
 
 @pytest.mark.parametrize("name", ["skellam", "discrete_gaussian", "laplace"])
 def test_noise_along_a_point_is_charged(name):
     """A sum of integers times weights is not an integer, and its exact cost is unknown."""
     law, weights = noise.LAWS[name], jnp.array([0.5, -1.0])
-    rule, site = RULES["along"], Site("along", law)
-    both = []
-    for value in (0.0, 3.0):
-        inputs = (jr.key(0), jnp.float32(value), jnp.float32(2.0), weights)
-        both.append(record(rule, site, inputs, law.along(*inputs)))
-    cost = rule.cost(site, *both)
+    usual, other = ((jnp.float32(value), jnp.float32(2.0), weights) for value in (0.0, 3.0))
     expected = 1.125 if name == "laplace" else np.inf
-    assert float(cost.rho) == expected
-    assert float(rule.cost(site, both[0], both[0]).rho) == 0.0
+    assert float(cost("along", law, law.along, usual, other).rho) == expected
+    assert float(cost("along", law, law.along, usual, usual).rho) == 0.0
 
 
 @pytest.mark.parametrize("name", LAWS)
 def test_integer_noise_hides_no_part_of_an_integer(name):
     """Without noise nothing is hidden either."""
-    assert charged(name, 4.0, 4.25, 400)[:2] == (np.inf, np.inf)
-    assert charged(name, 4.0, 5.0, 0)[:2] == (np.inf, np.inf)
+    law = noise.LAWS[name]
+
+    def draw(key, words, amount):
+        return jnp.stack(law.total(key, exact_sums.ExactSum(*words), amount))
+
+    for value, amount in ((4.25, 400), (5.0, 0)):
+        both = [(jnp.stack(exact_sums.of(total)), amount) for total in (4.0, value)]
+        found = cost("words", law, draw, *both)
+        assert float(found.pure) == float(found.rho) == np.inf
 
 
 # --- any scale ---

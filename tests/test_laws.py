@@ -10,7 +10,7 @@ from jax import random as jr
 from dpjax import audit, noise, privacy
 from dpjax.core import Arms, Batch, BatchLearner, Feedback, Privacy, empty_report
 from dpjax.feedback import bandit
-from dpjax.maths import exact_sums
+from dpjax.maths import exact_sums, laws
 
 DELTA = 1e-4
 SCALES = {"binomial": 400.0}  # others: 10. The deviation is then about 10.
@@ -159,17 +159,36 @@ KEYS = jr.split(jr.key(5), 4)
 VALUES = jnp.array([0.3, -2.0, 1e6, 0.0], jnp.float32)
 
 
-def as_total(law):
-    def release(key, value):
-        return law.total(key, exact_sums.of(value), scale_of(law))
-
-    return release
+def draw_of(law):
+    return lambda key, value: law(key, jnp.asarray(value), jnp.float32(scale_of(law)))
 
 
+# {name: a draw from a key and a value}, for every function of dpjax.noise and those of
+# dpjax.maths.laws that read a key first.
+DRAWS = {
+    **{name: draw_of(law) for name, law in noise.LAWS.items()},
+    "categorical": lambda key, value: noise.categorical(key, value * jnp.arange(3.0)),
+    "choose": lambda key, value: noise.choose(key, jax.nn.softmax(value * jnp.arange(3.0))),
+    "coin": lambda key, value: noise.coin(key, jax.nn.sigmoid(value)),
+    "exceeds": lambda key, value: noise.exceeds(key, jr.key_data(jr.key(9)), 0.5, value, 1.0),
+    "least": lambda key, value: noise.least(key, value * jnp.arange(3.0), 1.0),
+    "randomized_response": lambda key, value: noise.randomized_response(key, 3, 1.0, 9),
+    "wishart": lambda key, value: noise.wishart(key, value * jnp.eye(2), 1.0, 3.0),
+    "along": lambda key, value: noise.laplace.along(key, value, 2.0, jnp.arange(3.0)),
+    "total": lambda key, value: noise.laplace.total(key, exact_sums.of(value), 1.0),
+    "sum": lambda key, value: noise.laplace.sum(key, exact_sums.of(value), 2.0, jnp.int32(5)),
+    "prefix": lambda key, value: noise.laplace.prefix(key, value, 0.0, 1.0, (1.0, 1.0)),
+    "draw": lambda key, value: noise.laplace.draw(key, jnp.float32(1.0), (8,)),
+    "level": lambda key, value: laws.level(key),
+    "random_words": lambda key, value: laws.random_words(key, (8,)),
+    "smallest": lambda key, value: laws.smallest(key, value * jnp.zeros(3)),
+}
 RELEASES = {
-    **{f"{name} total": as_total(law) for name, law in noise.LAWS.items()},
+    **{name: draw for name, draw in DRAWS.items() if name != "prefix"},  # it draws nothing
     **{
-        name: lambda key, value, law=law: law(key, value, jnp.float32(scale_of(law)))
+        f"{name} total": lambda key, value, law=law: law.total(
+            key, exact_sums.of(value), scale_of(law)
+        )
         for name, law in noise.LAWS.items()
     },
     **{
@@ -177,14 +196,6 @@ RELEASES = {
         for name, law in noise.LAWS.items()
         if law.name not in ("skellam", "binomial")
     },
-    "along": lambda key, value: noise.laplace.along(key, value, 2.0, jnp.arange(3.0)),
-    "sum": lambda key, value: noise.laplace.sum(key, exact_sums.of(value), 2.0, jnp.int32(5)),
-    "choose": lambda key, value: noise.choose(key, jax.nn.softmax(value * jnp.arange(3.0))),
-    "categorical": lambda key, value: noise.categorical(key, value * jnp.arange(3.0)),
-    "least": lambda key, value: noise.least(key, value * jnp.arange(3.0), 1.0),
-    "coin": lambda key, value: noise.coin(key, jax.nn.sigmoid(value)),
-    "flips": lambda key, value: noise.randomized_response(key, jnp.int32(3), 1.0, jnp.int32(9)),
-    "exceeds": lambda key, value: noise.exceeds(key, jr.key_data(key) + 1, 0.5, value, 1.0),
 }
 
 
