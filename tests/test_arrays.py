@@ -13,16 +13,7 @@ import scipy.sparse
 import xarray
 
 import dpjax
-from dpjax import (
-    combinators,
-    domains,
-    environments,
-    families,
-    learners,
-    loss_families,  # noqa: F401
-    mechanisms,  # noqa: F401
-    stopping,  # noqa: F401
-)
+from dpjax import combinators, domains, environments, families, learners
 from dpjax.core import _arrays
 from dpjax.study.grid import axis
 from dpjax.study.sweep import _is_list_of_numbers, _numbers
@@ -53,7 +44,7 @@ for use, name in entries("arrays.txt"):
 
 
 def make(call, x):
-    eval(call, {**globals(), "x": x})
+    eval(call, {name: getattr(dpjax, name) for name in dir(dpjax)} | globals() | {"x": x})
 
 
 ENTRIES = {

@@ -1,6 +1,6 @@
 """The validators: accepted values, and errors that name the refused argument.
 
-``tests/data/wrong_uses.txt`` has more refusals, word for word.
+``tests/data/wrong_uses.txt`` has the refusals of numbers, word for word.
 """
 
 import jax
@@ -12,51 +12,33 @@ from dpjax.core import _check
 
 NAN, INF = float("nan"), float("inf")
 
-# Name: (call with the value as an argument called "rate", accepted values, refused values).
+# Name: (call with the value as an argument called "rate", accepted values).
 FLOATS = {
     "positive": (
         lambda rate: _check.positive(rate=rate),
         [2e-38, 1, 0.5, np.float32(2), np.array(0.1), jnp.float32(3)],
-        [0.0, -0.0, -1, INF, -INF, NAN, 1e-45, 10**400, np.array(0.0), jnp.float32(-2)],
     ),
-    "positive or infinite": (
-        lambda rate: _check.positive_or_inf(rate=rate),
-        [2e-38, INF, 10**400],
-        [0.0, -1, -INF, NAN, 1e-45, -(10**400)],
-    ),
+    "positive or infinite": (lambda rate: _check.positive_or_inf(rate=rate), [2e-38, INF, 10**400]),
     "between": (
         lambda rate: _check.between(0.0, 1.0, rate=rate),
         [0, 0.0, 1, 0.25, np.int32(1), jnp.zeros(()), np.float16(0.5), jnp.bfloat16(0.5)],
-        [-1e-9, 1.0 + 1e-9, INF, -INF, NAN, np.array(2.0), jnp.float32(NAN)],
     ),
-    "between, unbounded": (
-        lambda rate: _check.between(1.0, INF, rate=rate),
-        [1, 1e300, INF],
-        [0.999, -INF, NAN],
-    ),
+    "between, unbounded": (lambda rate: _check.between(1.0, INF, rate=rate), [1, 1e300, INF]),
     "inside": (
         lambda rate: _check.inside(0.0, 1.0, rate=rate),
         [2e-38, 0.5, 1.0 - 1e-7, np.array(0.9)],
-        [0.0, 1.0, -0.5, 2, INF, NAN, 1e-45, 1.0 - 1e-9],
     ),
-    "at least 0": (
-        lambda rate: _check.non_negative(rate=rate),
-        [0.0, np.array(1e30)],
-        [-1e-9, INF, NAN],
-    ),
+    "at least 0": (lambda rate: _check.non_negative(rate=rate), [0.0, np.array(1e30)]),
 }
 every_float_check = pytest.mark.parametrize("name", FLOATS)
 
 
 @every_float_check
-def test_numbers_in_the_set_pass_and_others_are_refused_by_name(name):
+def test_numbers_in_the_set_pass(name):
     """Those of Python, NumPy and JAX, as given and as rounded to float32."""
-    check, good, bad = FLOATS[name]
-    for value in good:
+    check, accepted = FLOATS[name]
+    for value in accepted:
         assert check(value) is None
-    for value in bad:
-        with pytest.raises(ValueError, match=r"^rate must be "):
-            check(value)
 
 
 @every_float_check
@@ -72,7 +54,7 @@ def test_what_is_not_a_number_is_a_type_error(name):
 @every_float_check
 def test_tracers_pass(name):
     """Under jit, vmap or grad, a traced number has no value, but its type is checked."""
-    check, _, bad = FLOATS[name]
+    check = FLOATS[name][0]
 
     def traced(value):
         check(value)
@@ -81,7 +63,7 @@ def test_tracers_pass(name):
                 check(wrong)
         return 2.0 * value
 
-    value = jnp.float32(bad[0])
+    value = jnp.float32(-INF)
     assert jax.jit(traced)(value) == 2.0 * value
     assert jax.vmap(traced)(value[None]) == 2.0 * value
     assert jax.grad(traced)(value) == 2.0

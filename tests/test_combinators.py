@@ -518,17 +518,6 @@ def test_features_have_length_1_and_their_products_are_the_kernel():
     assert np.abs(wider @ wider.T - kernel).max() > 12 / np.sqrt(2**14)
 
 
-def test_more_features_fit_a_smooth_function_better():
-    """The error of the best linear fit on [0, 1]: with 64 features, a hundredth of that with 4."""
-    x = np.linspace(0, 1, 400, dtype=np.float32)
-    errors = []
-    for count in (4, 16, 64):
-        features = phi(count, x[:, None]).astype(np.float64)
-        fit, *_ = np.linalg.lstsq(features, smooth(x), rcond=1e-6)
-        errors.append(np.abs(features @ fit - smooth(x)).max())
-    assert errors[0] > 2 * errors[1] > 4 * errors[2] and errors[2] < 0.01 * errors[0]
-
-
 @pytest.mark.slow
 def test_a_linear_learner_plays_a_kernel_bandit():
     """It suffers less than on the contexts themselves, which no line fits well."""

@@ -17,6 +17,7 @@ from dpjax.audit.records import record
 from dpjax.audit.rules import RULES
 from dpjax.core import Arms, Batch, BatchLearner, Learner, Privacy
 from dpjax.feedback import bandit, clip_seen, full, linear, seen_inside, unclipped
+from dpjax.maths import exact_sums
 from dpjax.noise.release import Site
 
 
@@ -182,29 +183,15 @@ def test_sums_of_bits_have_the_law_of_flips_one_by_one(epsilon):
         lambda key: (ZERO, batch), lambda state, key, total: (total.whole, batch), bandit, Arms(2),
         16, Privacy(), lambda state: state,
     )  # fmt: skip
-    learner = combinators.every_round(combinators.randomized_response(base, epsilon=epsilon))
-    losses = (jnp.arange(12) < ones).astype(jnp.float32)
-
-    @jax.jit
-    @jax.vmap
-    def play(key):
-        state, action = learner.init(key)
-
-        def one_round(carry, loss):
-            state, key = carry
-            key, own = jr.split(key)
-            seen, _ = seen_inside(learner, jnp.stack([loss, 1.0 - loss]), action)
-            return (learner.step(state, own, seen)[0], key), ()
-
-        (state, _), _ = jax.lax.scan(one_round, (state, key), losses)
-        return learner.report(state)
-
-    drawn, rng = np.asarray(play(jr.split(jr.key(0), n))), np.random.default_rng(0)
+    learner = combinators.randomized_response(base, epsilon=epsilon)
+    state, _ = learner.init(jr.key(0))
+    step = jax.jit(jax.vmap(lambda key: learner.step(state, key, exact_sums.of(ones))[0]))
+    drawn = np.asarray(learner.report(step(jr.split(jr.key(0), n))))
     assert drawn.dtype == np.int32
     for part, least, most in ((1.0, 1e-3, 1.0), (0.5, 0.0, 1e-6)):
-        flips = rng.random((n, 12)) < part * flip_of(epsilon)
-        loops = ((np.arange(12) < ones) ^ flips).sum(axis=1)
+        loops = flipped_one_by_one(ones, 12, part * flip_of(epsilon))
         assert least <= homogeneity(drawn, loops) <= most
+    learner = combinators.every_round(learner)
     seen = [seen_inside(learner, jnp.array([loss, 0.2]), jnp.int32(0)) for loss in (0.7, np.nan)]
     assert [(float(bit), int(outside)) for bit, outside in seen] == [(1.0, 0), (0.0, 1)]
 

@@ -1,4 +1,4 @@
-"""One trajectory: order of play, keys, checkpoints, tallies."""
+"""One trajectory: order of play, keys, checkpoints, tallies and derivatives."""
 
 import jax
 import jax.numpy as jnp
@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import (
-    Environment,
-    Learner,
-    Outcome,
-    environments,
-    learners,
-    simulate,
-    simulate_batches,
-    trajectory,
-)
+from dpjax import domains, environments, learners, simulate, simulate_batches, trajectory
 from dpjax.combinators import as_learner, count_switches
-from dpjax.core import Arms, Privacy
+from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
 from dpjax.feedback import bandit, contextual, full, value
 from dpjax.game.checkpoints import checkpoint_rounds
 from dpjax.game.rounds import one_round, start
@@ -153,17 +144,6 @@ def test_value_and_contextual_feedback_of_traced_functions():
     assert lost == 0.75
 
 
-def test_tallies_of_millions_of_rounds_stay_accurate():
-    """2^22 times 0.1 with one checkpoint: to relative 1e-4; a plain float32 sum loses 1 %."""
-    horizon = 2**22
-    tenth = (), Outcome(jnp.zeros(2), jnp.float32(0.1))
-    constant = Environment(lambda key: (), lambda *_: tenth, lambda state, tally: tally, Arms(2))
-    play = jax.jit(lambda: simulate(idle(horizon), constant, jr.key(0), checkpoints=1).tally)
-    exact = horizon * float(np.float32(0.1))
-    naive = float(np.cumsum(np.full(horizon, 0.1, np.float32))[-1])
-    assert abs(float(play()) - exact) < 1e-4 * exact < 1e-2 * exact < abs(naive - exact)
-
-
 def test_an_account_has_the_shape_that_it_has_now():
     """JAX stores shapes by function, even if a variable that the function reads has changed."""
     arms = 2
@@ -225,3 +205,41 @@ def test_learner_and_environment_draw_with_different_keys():
         return jnp.stack([states[0], states[2], later[0], later[2]])
 
     assert len(np.unique(words(jr.key(0)), axis=0)) == 4
+
+
+# Derivatives -----------------------------------------------------------------------------------
+
+WALK = np.tile([0.5, -0.3], (16, 1)).astype(np.float32)
+
+
+def learner(rate):
+    return learners.ftrl(16, domains.ball(2), epsilon=1.0, rate=rate)
+
+
+def played(rate):
+    """The sum of all points of a game."""
+    environment = environments.linear_losses(domains.ball(2), WALK)
+    points = trajectory(learner(rate), environment, jr.key(0), record=lambda each: each.action)
+    return points.sum()
+
+
+def regret(rate):
+    environment = environments.linear_losses(domains.ball(2), WALK)
+    return simulate(learner(rate), environment, jr.key(0), checkpoints=3).regret[-1]
+
+
+def by_differences(function, at):
+    return (function(at + 2e-3) - function(at - 2e-3)) / 4e-3
+
+
+def test_a_trajectory_is_differentiated_in_both_modes():
+    """Also in round 1, where the released sum is 0 and a norm has no gradient."""
+    expected = by_differences(jax.jit(played), 0.3)
+    assert abs(expected) > 0.5
+    for mode in (jax.grad, jax.jacfwd):
+        assert jax.jit(mode(played))(0.3) == pytest.approx(float(expected), rel=1e-2)
+
+
+def test_a_simulation_is_differentiated_in_forward_mode():
+    expected = by_differences(jax.jit(regret), 0.3)
+    assert jax.jit(jax.jacfwd(regret))(0.3) == pytest.approx(float(expected), rel=2e-2)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import learners, mechanisms, simulate, sweep
+from dpjax import mechanisms, simulate, sweep
 from dpjax.core._versions import enable_x64
 from dpjax.engine import settings
 from dpjax.study.traces import trace
 from tests.attack.test_keys import ENTRIES, POINTS, game
-from tests.test_conformance import make, on_table
+from tests.test_conformance import every_learner, make, on_table
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -72,12 +72,7 @@ def test_a_context_changes_nothing(name):
             np.testing.assert_allclose(played(), expected[1], rtol=1e-6)
 
 
-QUICK = ["jax_disable_jit", "jax_transfer_guard"]
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=[] if x in QUICK else pytest.mark.slow) for x in UPDATES]
-)
+@pytest.mark.parametrize("name", UPDATES)
 def test_an_option_changes_nothing_in_threads_either(name):
     key, before, expected = jr.key(0), getattr(jax.config, name), usual()
     jax.config.update(name, UPDATES[name])
@@ -105,12 +100,9 @@ def under_64_bits(play):
         return play()
 
 
-@pytest.mark.parametrize(
-    "names", [["linucb", "thompson"], pytest.param(learners.__all__, marks=pytest.mark.slow)]
-)
-def test_learners_under_64_bits(names):
-    for name in names:
-        assert under_64_bits(lambda name=name: traced(name).digest) == traced(name).digest
+@every_learner
+def test_learners_under_64_bits(name):
+    assert under_64_bits(lambda: traced(name).digest) == traced(name).digest
 
 
 def sums(name):

@@ -12,19 +12,8 @@ import pytest
 from jax import random as jr
 from jax.extend.random import define_prng_impl
 
-from dpjax import (
-    Study,
-    audit,
-    combinators,
-    domains,
-    environments,
-    learners,
-    noise,
-    simulate,
-    sweep,
-    trajectory,
-    worst_case,
-)
+import dpjax
+from dpjax import audit, combinators, domains, environments, learners, noise, simulate, sweep
 from dpjax.cli import run
 from dpjax.core import generators
 from dpjax.engine import compile, programs
@@ -60,13 +49,13 @@ BOTH = jax.tree.map(lambda x: np.stack([x, x]), PAIR)
 
 def study(key, factory=learners.ucb1):
     coins = {"coins": environments.bernoulli([0.1, 0.9])}
-    return Study(factory, coins, {"horizon": 8, "arms": 2}, trials=2, key=key)
+    return dpjax.Study(factory, coins, {"horizon": 8, "arms": 2}, trials=2, key=key)
 
 
 def worst(key):
     small = {"trials": 2, "final": 2, "population": 2, "generations": 1}
     factory = partial(learners.ucb1, arms=2)
-    return worst_case(factory, families.means(2), horizon=4, key=key, **small)
+    return dpjax.worst_case(factory, families.means(2), horizon=4, key=key, **small)
 
 
 WORDS = jnp.zeros(2, jnp.uint32)
@@ -95,7 +84,9 @@ def own_loop(made):
 
 ENTRIES = {
     "simulate": lambda key: simulate(*game(1.0), key),
-    "trajectory": lambda key: trajectory(*game(1.0), key, record=lambda played: played.action),
+    "trajectory": lambda key: dpjax.trajectory(
+        *game(1.0), key, record=lambda played: played.action
+    ),
     "simulate_batches": by_batches,
     "sweep": swept,
     "pairs": lambda key: audit.pairs(key, 8, LOSSES, 2),

@@ -340,7 +340,7 @@ def test_every_object_damaged_in_every_way(whole, folder):
     )
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [5, 40])
 def test_sigkill_at_random_moments(undisturbed, tmp_path, kills):
     """Killed repeatedly without warning, each time a little later."""
     rng = np.random.default_rng(kills)
