@@ -5,8 +5,6 @@ README.md, CHANGELOG.md and the pages. :mod:`tests.test_commands` runs each at a
 as ``tests/data/commands.txt`` states.
 """
 
-import ast
-import math
 import re
 import shutil
 from pathlib import Path
@@ -25,12 +23,12 @@ RUNS = dict(entries("commands.txt"))
 HERE, ELSEWHERE = "as it is", "not here: "
 # Arguments of an example's ``main`` for the smallest runs.
 SIZES = {
-    Path(command).stem: eval(run, {"main": dict, "inf": math.inf})
+    Path(command).stem: eval(run, {"main": dict})
     for command, run in RUNS.items()
     if run.startswith("main(")
 }
 CLOUD = "gcloud compute tpus tpu-vm "  # for a TPU pod
-# tests/test_referees.py runs the referees that need no clone. The others need clones of the user.
+# tests/test_benchmarks.py runs the referees that need no clone. The others need clones of the user.
 REFEREES = ("python -m benchmarks.referees.", "python benchmarks/referees/")
 
 # The module that a command needs from an extra that the package's tests do not install.
@@ -93,12 +91,8 @@ def plain(command) -> str:
     return words.removeprefix("time ").removeprefix(".venv/bin/")
 
 
-def run_of(command) -> str:
-    """The command that runs in place of a command; empty if none does.
-
-    Raises:
-      KeyError: the table does not have the command.
-    """
+def run_of(command) -> str | None:
+    """The command that runs in place of a command; empty if none does, None if no table has it."""
     if command.startswith((CLOUD, "pip ", *REFEREES)):
         return ""
     if run := RUNS.get(command):
@@ -110,7 +104,7 @@ def run_of(command) -> str:
         return f"{command} --collect-only -q"
     if re.fullmatch(r"dpjax reproduce [\w-]+", command):
         return f"{command} --quick"
-    raise KeyError(f"tests/data/commands.txt does not say how to run {command!r} at a small size")
+    return None
 
 
 def needed(run) -> list[str]:
@@ -118,27 +112,21 @@ def needed(run) -> list[str]:
     return [module for command, module in NEEDS.items() if run.startswith(command)]
 
 
-def smaller(source, sizes) -> str:
-    """The source of a program, with other defaults of ``main``."""
-    tree = ast.parse(source)
-    (main,) = [
-        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"
-    ]
-    names = [argument.arg for argument in main.args.args]
-    for name, value in sizes.items():
-        text = repr(value).replace("inf", "1e999")  # a literal of infinity
-        main.args.defaults[names.index(name)] = ast.parse(text, mode="eval").body
-    return ast.unparse(tree)
-
-
-def checkout(folder):
-    """Copies all files that commands read to a folder, with small sizes in the examples."""
+def copied(names, folder):
+    """Copies some folders of the repository, and the files beside them."""
     ignored = shutil.ignore_patterns("__pycache__", "results", ".ipynb_checkpoints")
-    for name in FOLDERS:
+    for name in names:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     for path in ROOT.iterdir():
         if path.is_file() and path.name != ".git":
             shutil.copy(path, folder)
-    for name, sizes in SIZES.items():
-        path = folder / "examples" / f"{name}.py"
-        path.write_text(smaller(path.read_text(), sizes))
+
+
+def checkout(folder):
+    """Copies all files that commands read to a folder, with small sizes in the examples."""
+    copied(FOLDERS, folder)
+    for command, run in RUNS.items():
+        if run.startswith("main("):
+            path = folder / command.removeprefix("python ")
+            program, _, rest = path.read_text().rpartition("main()")
+            path.write_text(program + run + rest)

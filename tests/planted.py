@@ -179,7 +179,7 @@ def counts(rows: dict) -> str:
 # Arguments of pytest below tests/. A pattern may contain {module}, and after -k follows an
 # expression. The longest key that is a file, or a folder of it, counts.
 NEAR = {
-    "core": "test_check.py test_wrong_uses.py test_arrays.py",
+    "core": "test_wrong_uses.py test_arrays.py",
     "core/generators": "test_generators.py engine/test_batched_draws.py",
     "feedback": "test_batches.py test_doctests.py learners/test_two_point_gradient.py "
     "-k batches or feedback or two_point",

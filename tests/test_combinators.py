@@ -450,7 +450,6 @@ def test_a_changed_round_changes_its_own_epoch_only():
 
 # --- grids and random Fourier features ---
 
-SEGMENT = domains.cube(1)
 CENTRES = jnp.array([[-0.5], [0.6]])
 DEPTHS = jnp.array([0.1, 0.4])
 GRID = np.linspace(-1.0, 1.0, 9)[:, None]
@@ -462,13 +461,10 @@ def wells(row, x):
     return 0.5 - depth * jnp.maximum(1.0 - 4.0 * jnp.abs(x[0] - centre[0]), 0.0)
 
 
-def two_wells():
-    return environments.convex_losses(SEGMENT, wells, parameters=(CENTRES, DEPTHS))
-
-
 def test_a_learner_over_arms_finds_the_deeper_well():
     """Regret is recomputed in NumPy from the losses met; the grid contains the best point."""
-    grid, learner = combinators.on_grid(two_wells(), GRID), learners.hedge(400, 9, epsilon=np.inf)
+    two_wells = environments.convex_losses(domains.cube(1), wells, parameters=(CENTRES, DEPTHS))
+    grid, learner = combinators.on_grid(two_wells, GRID), learners.hedge(400, 9, epsilon=np.inf)
     losses, arms = dpjax.trajectory(
         learner, grid, jr.key(0), record=lambda played: (played.outcome.loss, played.action)
     )

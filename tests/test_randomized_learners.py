@@ -124,10 +124,6 @@ def fed(learner, losses, seed=0):
     return [np.asarray(x) for x in jax.jit(jax.vmap(one))(keys, jnp.asarray(losses, jnp.float32))]
 
 
-def hedge(horizon, arms, rate=None):
-    return learners.hedge(horizon, arms, epsilon=np.inf, rate=rate)._replace(privacy=Privacy())
-
-
 # Inputs ---------------------------------------------------------------------------------------
 
 
@@ -207,7 +203,9 @@ def test_sums_of_bits_have_the_law_of_flips_one_by_one(epsilon):
         lambda epsilon: combinators.randomized_response(
             combinators.minibatch(learners.kl_ucb(4, 3), 12, 3), epsilon=epsilon
         ),
-        lambda epsilon: combinators.randomized_coordinate(hedge(12, 3), epsilon=epsilon),
+        lambda epsilon: combinators.randomized_coordinate(
+            learners.hedge(12, 3, epsilon=np.inf)._replace(privacy=Privacy()), epsilon=epsilon
+        ),
     ],
     ids=["rounds", "batches", "coordinate"],
 )

@@ -280,16 +280,13 @@ def departure(x, y, epsilon):
     return linear + rel_entr(z, y) + rel_entr(1 - z, 1 - y)
 
 
-def costs_of_moving(best, other, epsilon, u):
-    """The cost of one sample of each arm if both means become u."""
-    return departure(1 - best, 1 - u, epsilon), departure(other, u, epsilon)
-
-
 def cheapest(best, other, epsilon, weights):
     """The cheapest mean u and its cost, by scipy's scalar minimisation."""
 
     def cost(u):
-        return weights @ np.array(costs_of_moving(best, other, epsilon, u))
+        # of one sample of each arm, if both means become u
+        costs = departure(1 - best, 1 - u, epsilon), departure(other, u, epsilon)
+        return weights @ np.array(costs)
 
     width = other - best
     bounds_ = (best + 1e-12 * width, other - 1e-12 * width)

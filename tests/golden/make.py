@@ -60,15 +60,19 @@ def natures(name):
 
 
 def action_and_loss(played):
-    """The arm or point of a round, and the suffered loss."""
+    """The arm, or the entries of a point, of a round; and the suffered loss."""
     loss = played.outcome.loss
     action = conformance.played(played.action, loss)
     loss = loss[1] if callable(played.action) else loss
-    return action, mean_value(loss, action) if action.ndim else bandit(loss, action)
+    if action.ndim:
+        return jnp.ravel(action), mean_value(loss, action)
+    return action, bandit(loss, action)
 
 
 def plain(value):
-    """A JSON number; nine digits distinguish all float32 numbers."""
+    """JSON numbers, in a list for each axis; nine digits distinguish all float32 numbers."""
+    if np.ndim(value):
+        return [plain(entry) for entry in np.asarray(value)]
     number = np.asarray(value).item()
     return float(f"{number:.9g}") if isinstance(number, float) else number
 
@@ -94,18 +98,12 @@ def trajectories(name):
     for nature, ((actions, losses), regret, report) in play(jr.key(SEED)).items():
         leaves = jax.tree_util.tree_leaves_with_path(report)
         games[nature] = {
-            **recorded_actions(name, actions),
-            "losses": [plain(loss) for loss in losses],
+            "points" if plays(name, Domain) else "arms": plain(actions),
+            "losses": plain(losses),
             "regret": plain(regret),
             "report": {jax.tree_util.keystr(path): plain(leaf) for path, leaf in leaves},
         }
     return games
-
-
-def recorded_actions(name, actions):
-    if plays(name, Domain):
-        return {"points": [[plain(entry) for entry in np.ravel(point)] for point in actions]}
-    return {"arms": np.asarray(actions).tolist()}
 
 
 def path(name):
