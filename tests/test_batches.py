@@ -130,7 +130,7 @@ FEEDBACK = {
 
 @pytest.mark.parametrize("name", FEEDBACK)
 def test_any_feedback_sums_alike_by_batch_and_by_round(name):
-    """Sums of two batches: means and laws (Kolmogorov-Smirnov) of 4000 games each."""
+    """Sums of two batches: correlation, means and laws (Kolmogorov-Smirnov) of 4000 games."""
     means, learner = np.array([0.3, 0.6]), FEEDBACK[name]
 
     def told(engine, seed):
@@ -138,6 +138,8 @@ def test_any_feedback_sums_alike_by_batch_and_by_round(name):
         return np.asarray(jax.jit(jax.vmap(one))(jr.split(jr.key(seed), 4000)), np.float64)
 
     by_batch, by_round = told(simulate_batches, 1), told(simulate, 2)
+    for sums in (by_batch, by_round):
+        assert abs(np.corrcoef(sums[:, 0], sums[:, 1])[0, 1]) < 4 / 4000**0.5
     seen = np.array([[seen_inside(learner, jnp.full(2, v), arm)[0] for arm in (0, 1)]
                      for v in (0.0, 1.0)])  # fmt: skip
     for batch, (length, mean) in enumerate(zip((10, 15), means, strict=True)):
