@@ -20,7 +20,7 @@ PAGES = sorted(
 )
 
 RUNS = dict(entries("commands.txt"))
-HERE, ELSEWHERE = "as it is", "not here: "
+UNCHANGED, ELSEWHERE = "as it is", "not here: "
 # Arguments of an example's ``main`` for the smallest runs.
 SIZES = {
     Path(command).stem: eval(run, {"main": dict})
@@ -96,8 +96,9 @@ def run_of(command) -> str | None:
     if command.startswith((CLOUD, "pip ", *REFEREES)):
         return ""
     if run := RUNS.get(command):
-        as_it_is = run == HERE or run.startswith("main(")
-        return "" if run.startswith(ELSEWHERE) else command if as_it_is else run
+        if run.startswith(ELSEWHERE):
+            return ""
+        return command if run == UNCHANGED or run.startswith("main(") else run
     if re.fullmatch(r"(dpjax \w+|dpjax|pytest|ruff)", command):
         return f"{command} --help"  # the name of a command
     if command.startswith("pytest "):  # These tests run separately.

@@ -119,12 +119,6 @@ def test_the_examples_of_trust_models_declare_them():
         assert learner.privacy.model == model
 
 
-def text_of(path):
-    """A page without blocks of code and without inline code."""
-    text = re.sub(r"^( *)```.*?^\1```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
-    return re.sub(r"`[^`\n]*`", "`code`", text)
-
-
 def anchors(path):
     """The anchors of a page's headings, as on GitHub and on the site."""
     text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
@@ -138,7 +132,9 @@ def anchors(path):
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_links_lead_somewhere(page):
-    for link in re.findall(r"\]\(([^)\s]+)\)", text_of(page)):
+    # without blocks of code and without inline code
+    text = re.sub(r"^( *)```.*?^\1```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "`code`", text)):
         if re.match(r"[a-z]+:", link):
             continue
         file, _, anchor = link.partition("#")

@@ -51,15 +51,15 @@ def test_every_golden_file_is_of_a_learner():
     assert {path.stem for path in make.FOLDER.glob("*.json")} <= set(learners.__all__)
 
 
-def test_recording_leaves_the_game_as_it_is():
-    """The recorded game is simulate's, and its arms and losses give the regret."""
-    environment, game = (
-        make.natures("exp3")["switching_cost"],
-        make.trajectories("exp3")["switching_cost"],
-    )
-    result = simulate(make.build("exp3"), environment, jr.key(make.SEED), checkpoints=1)
+@pytest.mark.parametrize("name", ["exp3", "adap_ucb"])
+def test_a_trajectory_is_the_game_that_simulate_plays(name):
+    """The recorded arms, losses and states give its regret and its report."""
+    environment = make.natures(name)["switching_cost"]
+    game = make.trajectories(name)["switching_cost"]
+    result = simulate(make.build(name), environment, jr.key(make.SEED), checkpoints=1)
     # Two programs, which may round differently.
     assert game["regret"] == pytest.approx(float(result.regret[-1]), abs=1e-5)
+    np.testing.assert_allclose([*game["report"].values()], jax.tree.leaves(result.report))
     assert len(game["arms"]) == len(game["losses"]) == make.HORIZON
     assert set(game["arms"]) == set(range(make.ARMS))
     # This adversary charges 1 for each switch and less for staying.

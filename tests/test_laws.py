@@ -389,8 +389,8 @@ def test_amounts_of_integer_noise_are_enough_and_hardly_more(law, delta):
 def cost(kind, law, draw, *both):
     """The cost of a release for the inputs of both worlds, without the key."""
     rule, site = RULES[kind], Site(kind, law)
-    inputs = [(jr.key(0), *each) for each in both]
-    return rule.cost(site, *(record(rule, site, each, draw(*each)) for each in inputs))
+    worlds = [(jr.key(0), *inputs) for inputs in both]
+    return rule.cost(site, *(record(rule, site, inputs, draw(*inputs)) for inputs in worlds))
 
 
 @pytest.mark.parametrize("name", ["skellam", "discrete_gaussian", "laplace"])

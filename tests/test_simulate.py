@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import domains, environments, learners, simulate, simulate_batches, trajectory
-from dpjax.combinators import as_learner, count_switches
+from dpjax.combinators import count_switches
 from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
 from dpjax.feedback import bandit, contextual, full, value
 from dpjax.game.checkpoints import checkpoint_rounds
@@ -155,35 +155,6 @@ def test_an_account_has_the_shape_that_it_has_now():
     for arms in (2, 3):
         result = simulate(follow_the_loser(2), environment, jr.key(0), checkpoints=1)
         assert result.tally.shape == (arms,)
-
-
-@pytest.mark.parametrize("name", ["exp3", "adap_ucb"])
-def test_a_trajectory_is_the_game_that_simulate_plays(name):
-    """Regret of every round and the report, from the recording; losses are those of the arm."""
-    arguments = {"exp3": {}, "adap_ucb": {"epsilon": 1.0}}[name]  # the latter is a BatchLearner
-    learner = getattr(learners, name)(48, 3, **arguments)
-    environment = environments.memory([0.3, 0.5, 0.7], rounds=2)
-
-    @jax.jit
-    @jax.vmap
-    def both(key):
-        rounds = trajectory(learner, environment, key, record=lambda played: played)
-        states = jax.tree.map(lambda leaf: leaf[-1], rounds.learner)
-        result = simulate(learner, environment, key, checkpoints=48)
-        return rounds, result, as_learner(learner).report(states)
-
-    rounds, result, report = both(jr.split(jr.key(3), 8))
-    np.testing.assert_array_equal(rounds.t, np.tile(np.arange(1, 49), (8, 1)))
-    jax.tree.map(np.testing.assert_array_equal, report, result.report)
-    tally = jax.tree.map(lambda leaf: np.cumsum(leaf, axis=1)[:, -1], rounds.outcome.tally)
-    # Sums of 48 terms in two orders.
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), tally, result.tally)
-    assert len(np.unique(rounds.action)) == 3
-    losses = np.asarray(jax.vmap(jax.vmap(bandit))(rounds.outcome.loss, rounds.action))
-    np.testing.assert_array_equal(rounds.loss, losses)
-    regret = jax.vmap(environment.regret)
-    last = jax.tree.map(lambda leaf: leaf[:, -1], rounds.environment)
-    np.testing.assert_allclose(regret(last, result.tally), result.regret[:, -1], atol=1e-5)
 
 
 def test_learner_and_environment_draw_with_different_keys():
