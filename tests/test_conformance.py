@@ -27,6 +27,7 @@ from dpjax.core import Environment, Number, Outcome, Pairs, Policies, Privacy, R
 from dpjax.domains import Domain
 from dpjax.feedback import seen_inside
 from dpjax.learners import factories
+from tests.combinations import kinds
 
 ARMS = 3
 # A simplex has as many losses as arms: the same tables serve learners of arms and of points.
@@ -508,12 +509,8 @@ def test_bad_arguments_are_refused_by_name(name):
 
 def floats(name):
     """The names of the parameters that are one number, which may be traced."""
-    found = []
-    for parameter in parameters(name).values():
-        kinds = get_args(parameter.annotation) or (parameter.annotation,)
-        if set(get_args(Number)) <= set(kinds):
-            found.append(parameter.name)
-    return found
+    number = set(get_args(Number))
+    return [key for key, parameter in parameters(name).items() if number <= {*kinds(parameter)}]
 
 
 def given_number(name, argument, value):
