@@ -107,7 +107,7 @@ def test_an_experiment_that_fails_leaves_no_file(tmp_path):
 def test_a_full_disk_is_named(capsys, tmp_path, monkeypatch):
     path, full = tmp_path / "losses.csv", tmp_path / "full"
     path.write_text("a,b\n0,1\n")
-    monkeypatch.setattr("pandas.DataFrame.to_csv", disk_is_full)
+    monkeypatch.setattr("csv.DictWriter.writeheader", disk_is_full)
     code, _, error = call(capsys, *run(path, full))
     assert code == 2 and "out: cannot write table.csv: No space left on device" in error
     assert not full.exists()
