@@ -92,7 +92,7 @@ def plain(command) -> str:
 
 
 def run_of(command) -> str | None:
-    """The command that runs in place of a command; empty if none does, None if no table has it."""
+    """The command that runs in place of a command; empty if none does, None if unknown."""
     if command.startswith((CLOUD, "pip ", *REFEREES)):
         return ""
     if run := RUNS.get(command):
