@@ -246,7 +246,7 @@ def test_all_exceptions_are_needed():
 
 
 @checked
-@pytest.mark.parametrize(("statement", "lost"), entries("statements.txt"))
+@pytest.mark.parametrize(("statement", "lost"), entries("wrong_prose.txt"))
 def test_a_statement_that_is_wrong_is_found(statement, lost):
     check, _, text = statement.partition(": ")
     assert globals()[check](text) == {lost} - {"-"}

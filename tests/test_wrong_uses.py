@@ -15,7 +15,8 @@ import dpjax
 from dpjax import environments, learners
 from dpjax.cli import main
 from dpjax.core import _check
-from tests import ROOT, entries
+from tests import ROOT
+from tests import entries as uses
 
 DATA = ROOT / "tests" / "data"
 TABLES = {
@@ -34,7 +35,7 @@ def copied(horizon, arms, *, epsilon):
 }
 
 
-USES = entries("wrong_uses.txt")
+USES = uses("wrong_uses.txt")
 
 
 def pair(epsilon):
