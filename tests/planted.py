@@ -179,7 +179,7 @@ def counts(rows: dict) -> str:
 # Arguments of pytest below tests/. A pattern may contain {module}, and after -k follows an
 # expression. The longest key that is a file, or a folder of it, counts.
 NEAR = {
-    "core": "test_check.py test_wrong_uses.py test_arrays.py",
+    "core": "test_wrong_uses.py test_arrays.py",
     "core/generators": "test_generators.py engine/test_batch_last.py",
     "feedback": "test_batches.py test_doctests.py learners/test_one_point.py "
     "-k batches or feedback or two_point",
@@ -189,17 +189,17 @@ NEAR = {
     "maths": "maths/test_{module}.py",
     "maths/intervals.py": "audit/test_audit.py audit/test_anytime.py analysis/test_statistics.py "
     "-k pearson or bound or interval or proportion",
-    "noise": "test_laws.py test_noise.py test_integer_noise.py -k {module}",
-    "noise/choices.py": "test_noise.py test_randomized_response.py",
-    "noise/integers.py": "test_integer_noise.py",
-    "noise/law.py": "test_laws.py test_noise.py test_integer_noise.py audit/test_releases.py",
+    "noise": "test_laws.py test_noise.py -k {module}",
+    "noise/choices.py": "test_noise.py test_randomized_learners.py",
+    "noise/integers.py": "test_laws.py -k integer",
+    "noise/law.py": "test_laws.py test_noise.py audit/test_releases.py",
     "noise/release.py": "test_laws.py test_noise.py",
     "noise/_gaussian.py": "test_laws.py audit/test_users.py -k gaussian or release",
     "noise/_discrete_laplace.py": "test_laws.py audit/test_revealed.py -k laplace or probabilities",
-    "noise/_skellam.py": "privacy/test_integer.py test_integer_noise.py",
+    "noise/_skellam.py": "privacy/test_integer.py test_laws.py -k skellam",
     "noise/_wishart.py": "test_noise.py learners/test_linucb.py -k wishart",
     "privacy": "privacy/test_*{module}*.py privacy/test_conversions.py test_privacy.py",
-    "privacy/gaussian.py": "test_gaussian_calibration.py test_privacy.py",
+    "privacy/gaussian.py": "test_privacy.py",
     "mechanisms": "mechanisms -k {module}",
     "mechanisms/normalized.py": "mechanisms",
     "mechanisms/_per_item.py": "mechanisms/test_mechanisms.py -k per_item or batch",
@@ -237,19 +237,19 @@ NEAR = {
     "combinators/_returned.py": "test_returned.py",
     "combinators/batches.py": "test_batches.py test_combinators.py test_wrong_uses.py "
     "learners/test_exp3.py -k batch or combinators or exp3",
-    "combinators/delays.py": "test_delays.py",
+    "combinators/delays.py": "test_combinators.py -k copy or copies",
     "combinators/duels.py": "learners/test_elimination.py -k sparring",
-    "combinators/environments.py": "test_combinators.py environments test_grids_and_features.py",
-    "combinators/epochs.py": "test_doubling.py",
-    "combinators/features.py": "test_grids_and_features.py",
+    "combinators/environments.py": "test_combinators.py environments",
+    "combinators/epochs.py": "test_combinators.py -k epoch",
+    "combinators/features.py": "test_combinators.py -k features",
     "combinators/learners.py": "test_combinators.py",
     "combinators/local.py": "test_randomized_learners.py",
-    "combinators/reduction.py": "test_private_reduction.py learners/test_exp3.py "
+    "combinators/reduction.py": "test_randomized_learners.py learners/test_exp3.py "
     "-k reduction or lap",
     "combinators/users.py": "audit/test_users.py",
     "environments": "environments/test_environments.py environments/test_{module}.py",
     "engine": "engine/test_{module}.py",
-    "engine/compute.py": "engine/test_devices.py test_sweep.py attack/test_sizes.py",
+    "engine/compute.py": "engine/test_devices.py test_sweep.py attack/test_values.py",
     "game": "test_simulate.py test_returned.py",
     "kernels": "kernels/test_entries.py",
     "audit": "audit/test_{module}.py audit/test_audit.py",

@@ -18,7 +18,7 @@ from dpjax.feedback import seen_inside
 from dpjax.maths.two_words import add_compensated
 from dpjax.study.standard import drawn
 from tests.shadow import in_float64, shadowed
-from tests.test_conformance import ARMS, KINDS, make, plays
+from tests.test_conformance import ARMS, KINDS, every_learner, make, plays
 
 
 def real_losses(name):
@@ -164,12 +164,9 @@ def counts(states):
 
 FAR = jnp.array([2**24, 2**25])
 AFTER = 8  # rounds played after the jump
-FEW = ["dp_ucb_bound", "private_ftal", "successive_elimination", "ucb1"]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=[] if x in FEW else pytest.mark.slow) for x in learners.__all__]
-)
+@every_learner
 def test_counters_and_schedules_are_exact_past_what_float32_counts(name):
     """Starts a learner a few rounds before 2^24, above which float32 has no odd numbers.
 

@@ -53,15 +53,6 @@ def test_one_loss_with_less_noise_is_worth_more_than_all_of_a_semi_bandit():
     assert row["all"] - row["one"] == pytest.approx(row["all minus one"], abs=1e-2)
 
 
-def test_regret_stops_growing_at_the_knee(capsys):
-    """At a small size: all three selectors are printed, with the standard errors."""
-    module = script("examples/knee_of_gaps.py")
-    module.main(horizons=(64, 256), gaps=(0.4, 0.8))
-    printed = capsys.readouterr().out
-    assert all(printed.count(selector) == 2 for selector in module.SELECTORS)
-    assert "standard errors" in printed
-
-
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_lower_threshold_is_better_until_its_draws_run_out():
     """At a small size: it wins if the best expert has no losses, and loses if it has many."""
