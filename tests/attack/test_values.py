@@ -14,6 +14,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import domains, environments, gram, learners, mechanisms
+from dpjax.cli import audits
 from dpjax.combinators import as_learner
 from dpjax.core import Pairs
 from dpjax.feedback import seen_inside
@@ -134,8 +135,8 @@ def test_every_learner_ends_with_numbers_whatever_epsilon_and_losses_are(capsys,
         warnings.simplefilter("ignore")
         for name in learners.__all__:
             for horizon, option in [(64, {}), *((2, option) for option in options(name))]:
-                if name == "scrible" and option:
-                    option = {**option, "noise": "vector"}  # the only printed noise
+                if "calibration" in option:
+                    option = {**option, **audits.PRINTED.get(name, {})}
                 played, bad = campaign(name, horizon, **option)
                 games += played
                 if bad:
