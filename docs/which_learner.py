@@ -20,7 +20,7 @@ import numpy as np
 import pandas
 from jax import random as jr
 
-from dpjax import Environment, Learner, Privacy, Study, combinators, domains, learners
+from dpjax import Environment, Learner, Privacy, Study, combinators, domains, learners, mechanisms
 from dpjax.core import Arms
 from dpjax.feedback import bandit, full
 from dpjax.learners import factories
@@ -39,7 +39,7 @@ SHOWN = 4  # the largest number of learners that a cell names
 # combinator that adds this to their names.
 NOISE_FREE = ("dp_imed", "dp_klucb", "explore_then_commit", "ftrl on the simplex", "hedge",
               "limited_updates")  # fmt: skip
-BITS = " on randomized bits"
+BITS, LOSSES = " on randomized bits", " on noisy losses"
 COLUMNS = ["setting", "environment", "horizon", "epsilon", "trust", "learner", "regret",
            "standard_error", "candidate", "trials"]  # fmt: skip
 # Learners that identify the best arm, whatever their regret.
@@ -62,6 +62,14 @@ def uniform(feedback, horizon, arms):
 def on_simplex(horizon, epsilon, arms):
     """FTRL over the simplex, whose points are distributions over arms."""
     made = learners.ftrl(horizon, domains.simplex(arms), epsilon=epsilon)
+    return combinators.sample_arms(made)
+
+
+def on_losses(horizon, epsilon, arms, learner, **options):
+    """A learner over the simplex in the local model, on losses with noise from each user."""
+    made = learner(
+        horizon, domains.simplex(arms), epsilon=epsilon, mechanism=mechanisms.per_item, **options
+    )
     return combinators.sample_arms(made)
 
 
@@ -92,9 +100,12 @@ def bandits(arms, horizons, *games, slow=()) -> Setting:
 
 def experts(arms, horizons, *games) -> Setting:
     """Full information."""
+    walk = partial(learners.ftpl, delta=max(horizons) ** -2.0, perturbation=0.0)
     return Setting(
         lambda horizon: learners.hedge(horizon, arms, epsilon=1.0), horizons, games,
         {"ftrl on the simplex": partial(on_simplex, arms=arms),
+         "ftrl" + LOSSES: partial(on_losses, arms=arms, learner=learners.ftrl),
+         "ftpl" + LOSSES: partial(on_losses, arms=arms, learner=walk),
          "uniform": partial(uniform, full, arms=arms)},
     )  # fmt: skip
 
@@ -173,13 +184,14 @@ def rows(name, regret) -> pandas.DataFrame:
 
     A learner competes at an epsilon if it declares at most this epsilon, at any delta. If no one is
     trusted, its model must be the local one. At epsilon = inf all learners compete, except for
-    those on randomized bits, which then equal their bases.
+    those on randomized bits, which then equal their bases, and those on noisy losses.
     """
     means, found = estimates.mean(regret), []
     for epsilon in regret["epsilon"].values:
         here = regret.sel(epsilon=epsilon)
         private = here["privacy_epsilon"] <= epsilon * (1.0 + 1e-4)
-        private &= np.isfinite(epsilon) | ~here["learner"].str.endswith(BITS)
+        ends = here["learner"].str.endswith
+        private &= np.isfinite(epsilon) | ~(ends(BITS) | ends(LOSSES))
         allowed = {"the server": private, "no one": private & (here["privacy_model"] == "local")}
         for trust, competes in allowed.items():
             if not competes.any() or (np.isinf(epsilon) and trust == "no one"):
@@ -221,6 +233,9 @@ trials, there are often many such learners.
   noise `dp_imed` is IMED, `dp_klucb` is KL-UCB by batches, and `limited_updates` is
   follow-the-leader. They do not compete in the last column. On fixed losses their regret at
   epsilon = 10 may be below that of their base, because bits are random.
+- *On noisy losses* each user adds noise to all of its losses, by `mechanisms.per_item`. In the
+  local model `ftrl` on the simplex has Laplace noise. `ftpl` has Gaussian noise and no other
+  perturbation, so it plays the leader. They do not compete in the last column either.
 - *Epsilon* is the privacy parameter of one round. A learner competes if it declares at most this
   epsilon, at any delta. If a learner has no default delta, delta is T^-2, with T the longest
   horizon of its table. [Learners](../learners.md) lists all declarations.

@@ -8,6 +8,7 @@ from dpjax import mechanisms
 
 ROWS = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name != "exact"} | {
     "square_root(normalized=True)": partial(mechanisms.square_root, normalized=True),
+    "square_root(bands=16)": partial(mechanisms.square_root, bands=16),
     "buffered(normalized=True)": partial(mechanisms.buffered, normalized=True),
     "buffered(made_for=2**20)": partial(mechanisms.buffered, made_for=2**20),
 }

@@ -25,6 +25,13 @@ def script(path):
     return module
 
 
+def entries(file):
+    """The pairs of lines of a table in tests/data, such as (call, sentence)."""
+    lines = (ROOT / "tests" / "data" / file).read_text().splitlines()
+    lines = [line for line in lines if line and not line.startswith("#")]
+    return list(zip(lines[::2], [line.strip() for line in lines[1::2]], strict=True))
+
+
 @contextmanager
 def quick():
     """Compile without most optimizations, for programs that take longer to compile than to run."""

@@ -17,6 +17,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jax
@@ -184,7 +185,7 @@ def table(name) -> dict[str, tuple]:
             known = tuple(word for word in known if word != each.default)
             found[key] = (LEFT_OUT, *known)
         elif str in kinds(each) and each.name == "rate":
-            found["rate"] += ("noisy",)
+            found["rate"] += ("noisy", "anytime")
     return found
 
 
@@ -249,16 +250,12 @@ def covered(name, tries=12) -> Covered:
     """Configurations of a learner that cover every pair of values, found greedily."""
     values, rng = table(name), np.random.default_rng(0)
     usual = {key: each[0] for key, each in values.items()}
-    every = sorted(
-        {
-            pair
-            for one, other in itertools.combinations(sorted(values), 2)
-            for pair in itertools.product(
-                ((one, value) for value in values[one]), ((other, value) for value in values[other])
-            )
-        },
-        key=repr,
-    ) or [((key, value),) for key, each in values.items() for value in each]
+    entries = {key: [(key, value) for value in each] for key, each in values.items()}
+    names = itertools.combinations(sorted(values), 2)
+    pairs = {
+        pair for one, other in names for pair in itertools.product(entries[one], entries[other])
+    }
+    every = sorted(pairs, key=repr) or [(entry,) for key in values for entry in entries[key]]
     left, found, refused = set(every), [], {}
     for pair in every:
         if pair not in left:
@@ -274,12 +271,8 @@ def covered(name, tries=12) -> Covered:
             | dict(pair)
             for each in candidates
         ]
-        alone = [
-            usual | dict(pair) | dict([extra])
-            for key in values
-            for extra in [(key, value) for value in values[key]]
-            if key not in dict(pair)
-        ]
+        others = [extra for key in values if key not in dict(pair) for extra in entries[key]]
+        alone = [usual | dict(pair) | dict([extra]) for extra in others]
         for chosen in [*candidates, *half, usual | dict(pair), *alone]:
             try:
                 built(lambda chosen=chosen: make(name, **arguments(name, chosen)))
@@ -371,54 +364,42 @@ def tried(name, chosen) -> Iterator[Tried]:
 # Combinators -----------------------------------------------------------------------------------
 
 
-def _users(**options) -> Callable:
-    def wrap(make):
-        def made(horizon):
-            given = dict(options)
-            if "mechanism" in given:
-                learner = make(horizon)
-                sums = learner.privacy.sums
-                given["mechanism"] = given["mechanism"](
-                    horizon, noise="laplace" if sums is None else sums.noise
-                )
-            return combinators.user_level(make(horizon), rounds_per_user=2, **given)
-
-        return made
-
-    return wrap
+def around(combinator, **options) -> Callable:
+    """Maps a function from the horizon to a learner to such a function of the combinator."""
+    return lambda make: lambda T: combinator(make(T), **options)
 
 
-CAP = next(
-    key
-    for key in inspect.signature(combinators.user_level).parameters
-    if key in ("rounds_per_release", "rounds_per_batch")
-)
-# Each maps a function from the horizon to a learner to another such function.
+def user_level_on_trees(learner, **options) -> Any:
+    """With the tree mechanism, and the noise of the learner's own sums."""
+    sums = learner.privacy.sums
+    law = "laplace" if sums is None else sums.noise
+    tree = mechanisms.tree(learner.horizon, noise=law)
+    return combinators.user_level(learner, rounds_per_user=2, mechanism=tree, **options)
+
+
 WRAPS: dict[str, Callable] = {
-    "every_round": lambda make: lambda T: combinators.every_round(make(T)),
+    "every_round": around(combinators.every_round),
     "minibatch": lambda make: lambda T: combinators.minibatch(make(-(-T // 2)), T, 2),
     "doubling": lambda make: lambda T: combinators.doubling(make, T, first=4),
     "interleave": lambda make: lambda T: combinators.interleave(make, T, 1),
-    "laplace_feedback": lambda make: (
-        lambda T: combinators.laplace_feedback(make(T), epsilon=1.0, threshold=4.0, null_loss=0.5)
+    "laplace_feedback": around(
+        combinators.laplace_feedback, epsilon=1.0, threshold=4.0, null_loss=0.5
     ),
-    "on_gradients": lambda make: lambda T: combinators.on_gradients(make(T)),
-    "private_reduction": lambda make: lambda T: combinators.private_reduction(make(T), epsilon=1.0),
-    "private_reduction(noise='vector')": lambda make: (
-        lambda T: combinators.private_reduction(make(T), epsilon=1.0, noise="vector")
+    "on_gradients": around(combinators.on_gradients),
+    "private_reduction": around(combinators.private_reduction, epsilon=1.0),
+    "private_reduction(noise='vector')": around(
+        combinators.private_reduction, epsilon=1.0, noise="vector"
     ),
-    "randomized_coordinate": lambda make: (
-        lambda T: combinators.randomized_coordinate(make(T), epsilon=1.0)
-    ),
-    "randomized_response": lambda make: (
-        lambda T: combinators.randomized_response(make(T), epsilon=1.0)
-    ),
+    "randomized_coordinate": around(combinators.randomized_coordinate, epsilon=1.0),
+    "randomized_response": around(combinators.randomized_response, epsilon=1.0),
     "rescale_losses": lambda make: lambda T: combinators.rescale_losses(make(T), -1.0, 3.0),
-    "sample_arms": lambda make: lambda T: combinators.sample_arms(make(T)),
-    "user_level": _users(),
-    f"user_level({CAP}=1)": _users(**{CAP: 1}),
-    "user_level(mechanism)": _users(mechanism=mechanisms.tree),
-    "user_level(mechanism, spacing=2)": _users(mechanism=mechanisms.tree, spacing=2),
+    "sample_arms": around(combinators.sample_arms),
+    "user_level": around(combinators.user_level, rounds_per_user=2),
+    "user_level(rounds_per_release=1)": around(
+        combinators.user_level, rounds_per_user=2, rounds_per_release=1
+    ),
+    "user_level(mechanism)": around(user_level_on_trees),
+    "user_level(mechanism, spacing=2)": around(user_level_on_trees, spacing=2),
 }
 
 
@@ -433,12 +414,10 @@ def bases(name) -> Iterator[dict]:
                 # Most words need a delta, or none.
                 for delta in values.get("delta", (LEFT_OUT,))[:2]:
                     chosen = usual | {key: value} | ({"delta": delta} if "delta" in values else {})
-                    try:
+                    with suppress(Refused):
                         built(lambda chosen=chosen: make(name, **arguments(name, chosen)))
-                    except Refused:
-                        continue
-                    yield chosen
-                    break
+                        yield chosen
+                        break
 
 
 def wrapped(name, chosen, wraps, horizon=HORIZON):
@@ -478,6 +457,12 @@ def violations(found) -> list[Tried]:
     return [each for each in found if set(each.failed) - {"no release"}]
 
 
+def report(found) -> None:
+    """Prints violations."""
+    for one in violations(found):
+        print("VIOLATION", one, flush=True)
+
+
 SUMMARY = (
     "{} configurations for {} pairs of values, of which {} are refused; {} replayed, {} not, since "
     "no replay sees their law"
@@ -492,18 +477,17 @@ def main() -> None:
     jax.config.update("jax_disable_most_optimizations", True)
     names = given.learners or learners.__all__
     if given.over:
-        counts = {"tried": 0, "refused": 0, "nothing declared": 0}
+        counts = dict.fromkeys(("tried", "refused", "nothing declared"), 0)
         for name in names:
-            for chosen in bases(name) if given.over == 1 else itertools.islice(bases(name), 1):
-                for wraps in itertools.product(WRAPS, repeat=given.over):
-                    try:
-                        one = tried_within(name, chosen, wraps)
-                    except Refused:
-                        counts["refused"] += 1
-                        continue
-                    counts["nothing declared" if np.isinf(one.declared) else "tried"] += 1
-                    if violations([one]):
-                        print("VIOLATION", one, flush=True)
+            within = bases(name) if given.over == 1 else itertools.islice(bases(name), 1)
+            for chosen, *wraps in itertools.product(within, *[WRAPS] * given.over):
+                try:
+                    one = tried_within(name, chosen, wraps)
+                except Refused:
+                    counts["refused"] += 1
+                    continue
+                counts["nothing declared" if np.isinf(one.declared) else "tried"] += 1
+                report([one])
             print(name, counts, flush=True)
             jax.clear_caches()
         return
@@ -511,13 +495,11 @@ def main() -> None:
     for name in names:
         found = covered(name)
         row = [len(found.configurations), found.pairs, len(found.refused), 0, 0]
-        if given.learners:
-            for chosen in found.configurations:
-                for one in tried(name, chosen):
-                    row[3 + np.isnan(one.spent)] += 1
-                    if violations([one]):
-                        print("VIOLATION", one, flush=True)
-            jax.clear_caches()
+        for chosen in found.configurations if given.learners else ():
+            for one in tried(name, chosen):
+                row[3 + np.isnan(one.spent)] += 1
+                report([one])
+        jax.clear_caches()
         total += row
         print(f"{name}: {SUMMARY.format(*row)}", flush=True)
     print(f"all: {SUMMARY.format(*total)}")

@@ -116,6 +116,15 @@ def quick_compilation():
         yield
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """A complete store of tests/stored.py, and the Result of its sweep."""
+    from tests.stored import run
+
+    folder = tmp_path_factory.mktemp("undisturbed") / "store"
+    return folder, run(folder)
+
+
 @pytest.fixture(autouse=True)
 def no_signs_of_life(monkeypatch):
     """Commands print no progress lines, so that tests on slow machines read only their messages."""

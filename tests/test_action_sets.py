@@ -13,6 +13,7 @@ from dpjax.combinators import as_learner
 from dpjax.core import Arms, Policies
 from dpjax.domains.action_sets import fits
 from dpjax.game.rounds import one_round, start
+from tests.environments.test_environments import EXAMPLES
 from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make
 
 SETS = {
@@ -89,8 +90,8 @@ def test_combinators_between_arms_and_points():
 # Arguments for every environment of the package. Dimensions and rows match, and so do arms, except
 # for the pairs of experts in consensus.
 ENVIRONMENTS = {
+    **{name: lambda domain, name=name: next(iter(EXAMPLES[name].values()))() for name in EXAMPLES},
     "advice": lambda domain: environments.advice(np.full(ARMS, 0.5), ARMS),
-    "bernoulli": lambda domain: environments.bernoulli(np.full(ARMS, 0.5)),
     "bernoulli, pseudo": lambda domain: environments.bernoulli(np.full(ARMS, 0.5), regret="pseudo"),
     "classification": lambda domain: environments.classification([[0.0], [1.0]], [0, 1]),
     "consensus": lambda domain: environments.consensus(8),
@@ -100,26 +101,16 @@ ENVIRONMENTS = {
     "convex_losses": lambda domain: environments.convex_losses(
         domain, lambda p, x: jnp.sum(p * x) ** 2, parameters=np.eye(ARMS, dtype=np.float32)
     ),
-    "deterministic": lambda domain: environments.deterministic(ARMS),
     "dueling": lambda domain: environments.dueling(np.full(ARMS, 0.5)),
     "fixed_actions": lambda domain: environments.fixed_actions(np.eye(ARMS), np.zeros(ARMS)),
-    "from_means": lambda domain: environments.from_means(lambda t: jnp.full(ARMS, 0.5)),
-    "fully_oblivious": lambda domain: environments.fully_oblivious(ARMS),
     "gap_arms": lambda domain: environments.gap_arms(ARMS),
     "glm_arms": lambda domain: environments.glm_arms(ARMS),
-    "gaussian": lambda domain: environments.gaussian(np.full(ARMS, 0.5), deviation=0.1),
     "linear_losses": lambda domain: environments.linear_losses(domain, "iid"),
     "logged": lambda domain: environments.logged(np.arange(9) % ARMS, np.full(9, 0.5)),
     "logged, contexts": lambda domain: environments.logged(
         np.arange(9) % ARMS, np.full(9, 0.5), contexts=np.ones((9, 1))
     ),
-    "memory": lambda domain: environments.memory(np.full(ARMS, 0.5), rounds=1),
-    "oblivious": lambda domain: environments.oblivious(ARMS),
-    "heavy_tailed": lambda domain: environments.heavy_tailed(np.full(ARMS, 0.5)),
-    "piecewise": lambda domain: environments.piecewise(np.full((2, ARMS), 0.5), np.array([4, 8])),
     "spiked_covariance": lambda domain: environments.spiked_covariance(2),
-    "switching_cost": lambda domain: environments.switching_cost(8, ARMS),
-    "table": lambda domain: environments.table(np.zeros((8, ARMS))),
 }
 
 

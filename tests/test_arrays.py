@@ -13,21 +13,12 @@ import scipy.sparse
 import xarray
 
 import dpjax
-from dpjax import (
-    combinators,
-    domains,
-    environments,
-    families,
-    learners,
-    loss_families,  # noqa: F401
-    mechanisms,  # noqa: F401
-    stopping,  # noqa: F401
-)
+from dpjax import combinators, domains, environments, families, learners
 from dpjax.core import _arrays
 from dpjax.study.grid import axis
 from dpjax.study.sweep import _is_list_of_numbers, _numbers
 from dpjax.study.worst_case import _box
-from tests.test_wrong_uses import uses
+from tests import entries
 
 MEANS, ROWS = np.array([0.25, 0.5]), np.full((3, 2), 0.25)
 PLANE, SEGMENT, KEY = domains.cube(2), domains.cube(1), jax.random.key(0)
@@ -47,13 +38,13 @@ def boxed(low):
 
 # {call: (the name of the argument, a valid array x)}
 FACTORIES = {}
-for use, name in uses("arrays.txt"):
+for use, name in entries("arrays.txt"):
     call, _, array = use.partition("; ")
     FACTORIES[call] = name, eval(array)
 
 
 def make(call, x):
-    eval(call, {**globals(), "x": x})
+    eval(call, {name: getattr(dpjax, name) for name in dir(dpjax)} | globals() | {"x": x})
 
 
 ENTRIES = {

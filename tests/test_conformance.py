@@ -10,7 +10,7 @@ the actions and the final state.
 import inspect
 from collections.abc import Callable
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, NamedTuple, get_args
 
@@ -20,23 +20,14 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import (
-    Privacy,
-    combinators,
-    domains,
-    environments,
-    gram,
-    learners,
-    mechanisms,
-    noise,
-    simulate,
-    sweep,
-)
+import dpjax
+from dpjax import combinators, domains, environments, gram, learners, mechanisms, noise
 from dpjax.combinators import as_learner
-from dpjax.core import Environment, Number, Outcome, Pairs, Policies, Result
+from dpjax.core import Environment, Number, Outcome, Pairs, Policies, Privacy, Result
 from dpjax.domains import Domain
 from dpjax.feedback import seen_inside
 from dpjax.learners import factories
+from tests.combinations import kinds
 
 ARMS = 3
 # A simplex has as many losses as arms: the same tables serve learners of arms and of points.
@@ -171,7 +162,9 @@ SEEDS = 13
 
 def play(game, epsilons=EPSILONS, seeds=SEEDS, key=1, chunk=None):
     """(Result, actions, states) of a recorded game."""
-    swept = sweep(game, epsilons, seeds, jr.key(key), checkpoints=4, chunk=chunk, progress=False)
+    swept = dpjax.sweep(
+        game, epsilons, seeds, jr.key(key), checkpoints=4, chunk=chunk, progress=False
+    )
     return unpack(swept)
 
 
@@ -209,14 +202,8 @@ def values(result):
     return result[1:]
 
 
-def assert_close(a, b):
-    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
-
-
-def assert_same_bits(a, b):
-    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        np.testing.assert_array_equal(x, y)
+assert_same_bits = partial(jax.tree.map, np.testing.assert_array_equal)
+assert_close = partial(jax.tree.map, partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6))
 
 
 @every_learner
@@ -323,7 +310,7 @@ def test_a_cell_of_a_sweep_is_simulate_under_the_folded_key(name):
 
     @jax.jit
     def one(epsilon, key):
-        return unpack(simulate(*whole.game(epsilon), key, checkpoints=4))
+        return unpack(dpjax.simulate(*whole.game(epsilon), key, checkpoints=4))
 
     for p, s in [(2, 0), (3, 2), (6, 12)]:
         result, *rest = one(EPSILONS[p], jr.fold_in(jr.key(1), s))
@@ -374,16 +361,19 @@ def check_finite(result, horizon):
 
 @every_learner
 def test_finite_at_extreme_epsilons(name):
+    """A report has one number for each trial."""
     check_finite(grid(name).result, HORIZON)
+    for leaf in jax.tree.leaves(grid(name).result.report):
+        assert leaf.shape == (len(EPSILONS), SEEDS)
 
 
 @every_learner
-@pytest.mark.parametrize("horizon", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("horizon", [1, 2])
 def test_finite_at_extreme_epsilons_and_awkward_horizons(name, horizon):
     environment = on_table(name, table(horizon))
 
     def final(epsilon):
-        return simulate(make(name, horizon, epsilon=epsilon), environment, jr.key(0))
+        return dpjax.simulate(make(name, horizon, epsilon=epsilon), environment, jr.key(0))
 
     check_finite(jax.jit(jax.vmap(final))(EPSILONS), horizon)
 
@@ -440,7 +430,7 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
     @jax.jit
     @jax.vmap
     def game(other):
-        return simulate(*recorded(make(name), spoiled(other)), jr.key(6), checkpoints=1)[1:]
+        return dpjax.simulate(*recorded(make(name), spoiled(other)), jr.key(6), checkpoints=1)[1:]
 
     both = game(jnp.array([False, True]))
     # An arm's loss is the same number; <l, x> of two losses agrees only up to rounding.
@@ -449,16 +439,13 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
         np.testing.assert_allclose(x, y, atol=tolerance, rtol=tolerance)
 
 
-others = set(learners.__all__) - set(KINDS)
 # Its epochs' constants allow for heavy tails, and the first epoch ends near round 15 000.
 LONGER = {"robust_elimination": 2**16}
 # It explores until the last rounds, whatever it observes, and then recommends an arm.
 RECOMMENDS = {"sequential_halving"}
 
 
-@pytest.mark.parametrize(
-    "name", [*KINDS, *(pytest.param(name, marks=pytest.mark.slow) for name in sorted(others))]
-)
+@every_learner
 def test_learns_an_easy_instance(name):
     """Mean regret over 32 trials is below half of uniform play's, by 4 standard errors.
 
@@ -476,19 +463,12 @@ def test_learns_an_easy_instance(name):
             return learner, environments.bernoulli(means)
         return learner, on_table(name, losses)
 
-    played = sweep(game, np.array([10.0]), trials, jr.key(0), checkpoints=1, progress=False)
+    played = dpjax.sweep(game, np.array([10.0]), trials, jr.key(0), checkpoints=1, progress=False)
     final = played.regret
     if name in RECOMMENDS:
         final = horizon * (np.take(means, played.report.recommendation) - min(means))
     uniform = horizon * (np.mean(means) - min(means))
     assert final.mean() + 4 * final.std() / trials**0.5 < 0.5 * uniform
-
-
-@every_learner
-def test_report_is_of_finite_scalars(name):
-    state = cell(grid(name).state, 3, 0)
-    for leaf in jax.tree.leaves(as_learner(make(name)).report(state)):
-        assert leaf.shape == () and np.isfinite(leaf)
 
 
 def test_factories_have_at_most_eight_keywords():
@@ -529,15 +509,8 @@ def test_bad_arguments_are_refused_by_name(name):
 
 def floats(name):
     """The names of the parameters that are one number, which may be traced."""
-    found = []
-    for parameter in parameters(name).values():
-        kinds = get_args(parameter.annotation) or (parameter.annotation,)
-        if set(get_args(Number)) <= set(kinds):
-            found.append(parameter.name)
-    return found
-
-
-QUICK = ["exp3", "hedge", "shrinking_dartboard", "successive_elimination", "tsallis_inf"]
+    number = set(get_args(Number))
+    return [key for key, parameter in parameters(name).items() if number <= {*kinds(parameter)}]
 
 
 def given_number(name, argument, value):
@@ -559,13 +532,7 @@ def usual_number(name, argument):
     return None if found is inspect.Parameter.empty else found
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
-        for name in learners.__all__
-    ],
-)
+@every_learner
 def test_a_number_outside_of_its_domain_is_refused_or_if_traced_noted(name):
     """-1 and NaN, for every number of a factory, in one sentence if it is not traced."""
     arguments = floats(name)
@@ -586,9 +553,7 @@ def test_a_number_outside_of_its_domain_is_refused_or_if_traced_noted(name):
     assert all(held[each] for each in known)
 
 
-@pytest.mark.parametrize(
-    "name", [*KINDS, *(pytest.param(name, marks=pytest.mark.slow) for name in sorted(others))]
-)
+@every_learner
 def test_regret_is_nan_for_a_traced_number_outside_of_its_domain(name):
     """And finite for others, with the bits of a game whose numbers are not traced."""
     arguments = floats(name)
@@ -602,7 +567,7 @@ def test_regret_is_nan_for_a_traced_number_outside_of_its_domain(name):
     def regret(value):
         learner = make(name, **{argument: value})
         declared = jnp.asarray(learner.privacy.epsilon)
-        return simulate(learner, environment, jr.key(0), checkpoints=2).regret, declared
+        return dpjax.simulate(learner, environment, jr.key(0), checkpoints=2).regret, declared
 
     usual = usual_number(name, argument)
     usual = 0.1 if usual is None else usual

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+import pandas
 import pytest
+import xarray
 
 import dpjax
 from dpjax import environments, learners, mechanisms
@@ -52,26 +54,6 @@ def audited(names):
     np.testing.assert_allclose(names["verdict"].spent.max(), 1.0, rtol=1e-5)
 
 
-def of_python(names):
-    """The black-box audit passes the class, and refutes half the noise after so many runs."""
-    commit = names["Commit"]
-
-    class Half(commit):
-        def __init__(self, *sizes):
-            super().__init__(*sizes)
-            self.noise = self.noise / 2
-
-    key = names["jax"].random.key(0)
-    passed, half = (
-        names["audit"].black_box(
-            lambda seed, make=make: make(3, 2, 1.0, seed), names["pair"], key,
-            epsilon=1.0, limit=2**11,
-        )
-        for make in (commit, Half)
-    )  # fmt: skip
-    assert not passed.refuted and half.refuted and half.runs == 512
-
-
 def replayed(names):
     """All rounds count, and the interval contains the mean loss of the policy."""
     assert names["result"].tally.counted == 2000
@@ -85,7 +67,7 @@ LEAVES = {
     "guides/identification.md": identified,
     "guides/losses.md": replayed,
     "guides/mechanisms.md": swept("private_result", (3, 200, 100)),
-    "guides/python_learners.md": of_python, "guides/stores.md": stored,
+    "guides/stores.md": stored,
     "guides/studies.md": studied,
     "guides/sweeps.md": swept("result", (3, 1000, 100)),
 }  # fmt: skip
@@ -100,10 +82,7 @@ def test_the_programs_of_a_page_run(name, tmp_path, monkeypatch):
     for program in programs(DOCS / name):
         exec(program, names)
     LEAVES.get(name, lambda names: None)(names)
-
-
-def test_every_guide_with_a_program_says_what_it_leaves():
-    assert set(LEAVES) == {name for name in WITH_PROGRAMS if name.startswith("guides/")}
+    assert LEAVES.keys() <= {*WITH_PROGRAMS}
 
 
 def test_the_errors_of_the_mechanisms_are_theirs():
@@ -140,12 +119,6 @@ def test_the_examples_of_trust_models_declare_them():
         assert learner.privacy.model == model
 
 
-def text_of(path):
-    """A page without blocks of code and without inline code."""
-    text = re.sub(r"^( *)```.*?^\1```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
-    return re.sub(r"`[^`\n]*`", "`code`", text)
-
-
 def anchors(path):
     """The anchors of a page's headings, as on GitHub and on the site."""
     text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
@@ -159,7 +132,9 @@ def anchors(path):
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_links_lead_somewhere(page):
-    for link in re.findall(r"\]\(([^)\s]+)\)", text_of(page)):
+    # without blocks of code and without inline code
+    text = re.sub(r"^( *)```.*?^\1```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "`code`", text)):
         if re.match(r"[a-z]+:", link):
             continue
         file, _, anchor = link.partition("#")
@@ -311,3 +286,95 @@ def test_numbers_of_the_findings_stand_on_the_pages_that_they_link():
         said = bullet.split(path)[1]
         for number in re.findall(r"\d[\d.^]*\d|\d", said):
             assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d])", page), (path, number)
+
+
+# docs/which_learner ----------------------------------------------------------------------------
+
+HERE = ROOT / "docs" / "which_learner"
+which = script("docs/which_learner.py")
+
+
+def test_the_page_is_that_of_its_csv_file():
+    assert which.page(HERE) == (HERE / "index.md").read_text()
+
+
+def test_the_csv_file_has_all_settings_and_learners_that_exist():
+    found = pandas.read_csv(HERE / "regret.csv", keep_default_na=False)
+    assert set(found["setting"]) == set(which.SETTINGS)
+    for name, setting in which.SETTINGS.items():
+        own = found[found["setting"] == name]
+        names = set(own["learner"].str.removesuffix(which.BITS))
+        assert names <= {*learners.__all__, *setting.more} - set(setting.slow)
+        assert set(own["environment"]) == set(setting.games)
+        assert set(own["horizon"]) == set(setting.horizons)
+        assert set(own["epsilon"]) == set(which.EPSILONS)
+
+
+def regret(apart=1.0):
+    """Four learners with 16 trials: B is better than A by 0.1, and C and D are ``apart``."""
+    noise = 0.01 * np.resize([1.0, -1.0], 16)
+    levels = np.array([1.1, 1.0, 1.0 + apart, 0.5])[:, None] + noise * np.array([[1, 2, 3, 0.5]]).T
+    own = np.stack([levels, levels])[None]  # one environment; two epsilons
+    return xarray.DataArray(
+        own.transpose(2, 0, 1, 3)[:, :, None],
+        {"learner": [*"ABCD"], "environment": ["narrow gap"], "horizon": [8],
+         "epsilon": [1.0, np.inf],
+         "privacy_epsilon": (("learner", "epsilon"), [[1, 9], [1, 9], [0.5, 9], [2, 9]]),
+         "privacy_model": (("learner", "epsilon"), [["central"] * 2, ["joint"] * 2,
+                                                    ["local"] * 2, ["local"] * 2])},
+        ["learner", "environment", "horizon", "epsilon", "trial"],
+    )  # fmt: skip
+
+
+cell = which._cell
+
+
+def test_learners_compete_if_their_declaration_and_their_model_allow_it():
+    """D declares 2 where 1 is asked for, so it competes without privacy only."""
+    found = which.rows("a setting", regret())
+    served = (found["epsilon"] == 1.0) & (found["trust"] == "the server")
+    assert set(found["learner"][served]) == {*"ABC"}
+    assert cell(found, 1.0, "the server").startswith("`B` 1 ± ")
+    assert cell(found, 1.0, "no one").startswith("`C` 2")
+    assert cell(found, np.inf, "the server").startswith("`D` 0.5")
+    assert cell(found, np.inf, "no one") == ""
+    assert found[found["learner"] == "C"]["standard_error"].iloc[0] == pytest.approx(
+        float(regret().sel(learner="C", epsilon=1.0).std("trial", ddof=1).item()) / 4.0
+    )
+
+
+def test_learners_on_randomized_bits_do_not_compete_with_their_bases_without_privacy():
+    own = regret().assign_coords(learner=["A", "B", f"C{which.BITS}", f"D{which.BITS}"])
+    found = which.rows("a setting", own)
+    assert cell(found, 1.0, "no one").startswith(f"`C{which.BITS}` 2")
+    assert set(found["learner"][found["epsilon"] == np.inf]) == {"A", "B"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "names"),
+    [("4 arms, bandit feedback", ["dp_imed", "kl_ucb", "thompson", "tsallis_inf"]),
+     ("10 arms, full information", ["ftrl on the simplex", "hedge", "limited_updates"])],
+)  # fmt: skip
+def test_learners_without_noise_play_in_the_local_model(setting, names):
+    found = which.competitors(which.SETTINGS[setting])[0]
+    for name in names:
+        made = found[name + which.BITS](horizon=64, epsilon=0.5)
+        declared = made.privacy
+        assert (declared.model, declared.epsilon, declared.delta) == ("local", 0.5, 0.0), name
+        assert made.action_set.count == int(setting.split()[0])
+
+
+@pytest.mark.parametrize(("apart", "named"), [(1.0, "`B` 1 ± 0.0"), (0.001, ", `C`")])
+def test_a_learner_that_is_not_clearly_worse_stays_in(apart, named):
+    text = cell(which.rows("a setting", regret(apart)), 1.0, "the server")
+    assert named in text and ("`C`" in text) == (apart < 0.1) and "`A`" not in text
+
+
+@pytest.mark.slow
+def test_the_command_writes_the_page(tmp_path):
+    which.main(tmp_path, trials=4, quick=True, progress=False)
+    page = (tmp_path / "index.md").read_text()
+    assert page == which.page(tmp_path) and f"## {which.QUICK}" in page
+    found = pandas.read_csv(tmp_path / "regret.csv", keep_default_na=False)
+    assert set(found["learner"]) == set(which.competitors(which.SETTINGS[which.QUICK])[0])
+    assert (found["trials"] == 4).all()

@@ -53,15 +53,6 @@ def test_one_loss_with_less_noise_is_worth_more_than_all_of_a_semi_bandit():
     assert row["all"] - row["one"] == pytest.approx(row["all minus one"], abs=1e-2)
 
 
-def test_regret_stops_growing_at_the_knee(capsys):
-    """At a small size: all three selectors are printed, with the standard errors."""
-    module = script("examples/knee_of_gaps.py")
-    module.main(horizons=(64, 256), gaps=(0.4, 0.8))
-    printed = capsys.readouterr().out
-    assert all(printed.count(selector) == 2 for selector in module.SELECTORS)
-    assert "standard errors" in printed
-
-
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_lower_threshold_is_better_until_its_draws_run_out():
     """At a small size: it wins if the best expert has no losses, and loses if it has many."""
@@ -94,3 +85,61 @@ def test_a_private_trial_needs_more_patients(capsys):
     assert private["time"] > plain["time"] > plain["lower_bound"]
     assert private["lower_bound"] > plain["lower_bound"] and plain["epsilon"] == np.inf
     assert module.figure(data).axes[0].get_xlabel() == "patients"
+
+
+def test_no_mechanism_is_below_the_lower_bound():
+    """The bound from the closed form and by an SVD; the least mean error; all rows, also binned."""
+    module, counts = script("examples/errors_and_memory.py"), (2, 5, 32, 64)
+    for count in counts:
+        values = np.linalg.svd(np.tri(count), compute_uv=False)
+        assert module.lower_bound(count) == pytest.approx(values.sum() / count, rel=1e-12)
+        assert module.lower_bound(count) > (2 + np.log((2 * count + 1) / 3)) / np.pi  # Matousek
+    found = module.table(counts)
+    bounds = [cell[0] for cell in found.pop("lower bound")]
+    least = [module.least_error(count) for count in counts]
+    assert all(1.0 < low / bound < 1.06 for low, bound in zip(least, bounds, strict=True))
+    for cells in found.values():
+        for (mean, largest, _), lowest in zip(cells, least, strict=True):
+            assert lowest <= mean * (1.0 + 1e-9) <= largest * (1.0 + 2e-9)
+    # The bounds have power: the best mechanism is close to them.
+    best = found["square_root(normalized=True)"]
+    assert all(mean < 1.02 * low for (mean, _, _), low in zip(best, least, strict=True))
+
+
+def test_bins_keep_few_numbers_and_the_error():
+    """Each row's bins refine the next row's, so that their sums can be merged."""
+    module = script("examples/errors_and_memory.py")
+    before = set()
+    for t, starts in enumerate(module.bins(300, most=3)):
+        assert starts[0] == 0 and starts[-1] == t and set(starts) <= before | {t}
+        before = set(starts)
+    count = 300
+    mean, largest, kept = module.binned_square_root(count)
+    exact = module.declared(module.ROWS["square_root"], count)
+    assert kept < 50 < count and mean < 1.001 * exact[0] and largest < 1.001 * exact[1]
+
+
+def test_factors_of_sums_and_of_means_at_their_users():
+    """Bands are better for users at a fixed distance, and the factor of means for one round."""
+    module = script("examples/running_means.py")
+    for make in module.ROWS.values():
+        mechanism = make(65)
+        decoder, encoder = mechanism.matrices()
+        np.testing.assert_allclose(mechanism.variance(), np.sum(decoder**2, axis=1), rtol=1e-9)
+        if make is not module.batches:
+            np.testing.assert_allclose(decoder @ encoder, np.tri(65, 64, -1), atol=1e-9)
+    # A batch's mean, times t.
+    decoder, encoder = module.batches(65).matrices()
+    np.testing.assert_allclose((decoder @ encoder)[[1, 3, 9], :9], [
+        [1, *[0] * 8], [0, 3, *[0] * 7], [*[0] * 4, *[9 / 4] * 4, 0],
+    ])  # fmt: skip
+
+    found = {name: module.errors(make(1025), 16, 64) for name, make in module.ROWS.items()}
+    assert min(found, key=lambda name: found[name][0]) == "square_root(bands=32)"
+    best = sorted(found, key=lambda name: found[name][1])[:3]
+    assert best == ["harmonic(bands=16)", "square_root(bands=8)", "harmonic"]
+    assert found["square_root"][1] > 2.4 * found["square_root(bands=8)"][1]
+    once = {name: module.errors(make(257))[1] for name, make in module.ROWS.items()}
+    assert min(once, key=once.get).startswith("harmonic")
+    t = np.arange(1, 257)[:, None]
+    assert once["harmonic"] > module.least_error(np.tri(256) / t) > 0.9 * once["harmonic"]

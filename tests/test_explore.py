@@ -5,7 +5,6 @@ import json
 import re
 import sys
 from itertools import compress
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +13,8 @@ import pytest
 import xarray
 
 import dpjax
-from dpjax import Learner, Privacy, Study, environments, learners
+from dpjax import environments, learners
 from dpjax.cli import explore, main
-from dpjax.domains.action_sets import Arms
-from dpjax.feedback import bandit
 from dpjax.report.output import write_json
 from tests.study.test_open import small
 
@@ -79,6 +76,12 @@ def data(**axes):
          "privacy_model": (pair, np.full((2, 4), "central", object)),
          "takes_epsilon": ("learner", [True, False]), **axes},
     )  # fmt: skip
+
+
+def masked(made, kept):
+    """Data in which some trials were not played."""
+    names = ("regret", "final_regret")
+    return made.assign({name: made[name].where(kept).transpose(*made[name].dims) for name in names})
 
 
 def written(tmp_path, made):
@@ -162,40 +165,21 @@ def test_a_title_has_no_names_of_folders(path, title):
     assert explore.title_of(path) == title
 
 
-class Stopped(NamedTuple):
-    stopped: jax.Array
-
-
-def stopping(losses):
-    """A learner of one arm that stops once its losses exceed this number."""
-    return Learner(
-        lambda key: (jnp.float32(0.0), jnp.int32(0)),
-        lambda state, key, loss: (state + loss, jnp.int32(0)),
-        bandit, Arms(2), 16, Privacy(), lambda state: Stopped(jnp.float32(state > losses)),
-    )  # fmt: skip
-
-
 def test_trials_that_did_not_stop_are_counted(tmp_path):
     """A learner that takes no epsilon counts once, for any number of levels."""
-    makers = {"mine": lambda epsilon: stopping(epsilon), "fixed": lambda: stopping(8.0)}
-    losses = {"bits": lambda: environments.bernoulli([0.5, 0.5])}
-    study = Study(makers, losses, {"epsilon": [7.0, 9.0]}, trials=8, checkpoints=1)
-    made = study.run(store=tmp_path / "stores", progress=False)
-    late = made["report_stopped"].squeeze("environment") == 0.0
-    mine, fixed = int(late.sel(learner="mine").sum()), int(late.sel(learner="fixed")[0].sum())
-    assert 0 < mine < 16 and 0 < fixed < 8
-    text = explored(tmp_path, tmp_path / "stores")
-    assert f"{mine} of 16 trials of mine, {fixed} of 8 trials of fixed did not stop and" in text
-    study = Study(lambda: stopping(-1.0), lambda: environments.bernoulli([0.5, 0.5]), trials=2)
-    study.run(tmp_path / "all", progress=False)
-    assert "did not stop" not in explored(tmp_path, tmp_path / "all")
+    made, stopped = data(), np.ones((2, 4, 4))
+    stopped[0, :2, 0] = stopped[1, :, :3] = 0.0
+    made["report_stopped"] = ("learner", "epsilon", "trial"), stopped
+    text = explored(tmp_path, written(tmp_path, made))
+    assert "2 of 16 trials of one &lt;a&gt;, 3 of 4 trials of two did not stop and" in text
+    made["report_stopped"][:] = 1.0
+    assert "did not stop" not in explored(tmp_path, written(tmp_path, made))
 
 
 def test_of_many_settings_the_menu_shows_one(tmp_path):
     made = data(instance=["a <b>", "c"], arms=[*range(13, 5, -1)])
     kept = (made["instance"] == "a <b>") == (made["arms"] < 10)
-    for name in ("regret", "final_regret"):
-        made[name] = made[name].where(kept).transpose(*made[name].dims)
+    made = masked(made, kept)
     text = explored(tmp_path, written(tmp_path, made))
     settings = [f"instance = {i}, arms = {n}" for n in range(6, 14) for i in ("a <b>", "c")
                 if (i == "a <b>") == (n < 10)]  # fmt: skip
@@ -210,8 +194,7 @@ def test_of_many_settings_the_menu_shows_one(tmp_path):
 def test_trials_that_were_not_played_are_counted_and_do_not_count(tmp_path):
     made = data()
     kept = (made["trial"] < 3) | (made["learner"] == "two")
-    for name in ("regret", "final_regret"):
-        made[name] = made[name].where(kept).transpose(*made[name].dims)
+    made = masked(made, kept)
     text = explored(tmp_path, written(tmp_path, made))
     sentence = (
         "Trials that failed or were not played do not count: 1 of 4 at learner = one &lt;a&gt;."

@@ -42,6 +42,7 @@ def test_there_are_scripts_and_each_has_one_row():
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_has_the_stated_form(path):
+    """It pins its packages, and names their versions."""
     text = path.read_text()
     comment, _, program = text.partition("\nset -euo pipefail\n")
     first, *lines = comment.splitlines()
@@ -52,11 +53,7 @@ def test_a_script_has_the_stated_form(path):
     assert not re.search(r"dpjax|https?:|/home/|/root/|/tmp/|/work/", text)
     assert "guess:" in program and "seen" in program and "sys.exit(" in program
     subprocess.run(["bash", "-n", path], check=True)
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_pins_its_packages_and_names_their_versions(path):
-    text, pins = path.read_text(), installed(path.read_text())
+    pins = installed(text)
     assert all(re.fullmatch(r"[A-Za-z][\w-]*==[\d.]+", pin) for pin in pins)
     versions = dict(pin.split("==") for pin in pins)
     stated = " ".join(

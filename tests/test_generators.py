@@ -10,8 +10,8 @@ from jax import random as jr
 from dpjax import environments, learners, noise, simulate, sweep
 from dpjax.core._versions import enable_x64
 from dpjax.core.generators import threefry, threefry2x32, threefry13
-from dpjax.engine.batch_last import batch_last
 from dpjax.maths import laws
+from tests.engine.beside_vmap import check
 
 # With 20 rounds, the same functions must equal JAX's.
 TWENTY = threefry.threefry(20, "threefry2x32_20", "fry20").impl
@@ -68,23 +68,12 @@ def test_blocks_of_13_rounds():
 
 
 def test_keys_are_mapped_to_the_same_bits():
-    keys = jr.split(jr.key(1, impl=threefry13), 7)
-
     def function(key, number):
         inner = jr.fold_in(key, number)
-        return drawn(key), inner, jr.split(inner, 2), lax.fori_loop(0, 3, jr_fold, inner)
+        folded = lax.fori_loop(0, 3, lambda i, key: jr.fold_in(key, i), inner)
+        return drawn(key), inner, jr.split(inner, 2), folded
 
-    def jr_fold(i, key):
-        return jr.fold_in(key, i)
-
-    numbers = jnp.arange(7)
-    expected = jax.jit(jax.vmap(function, in_axes=-1, out_axes=-1))(keys, numbers)
-    found = jax.jit(batch_last(function, (True, True)))(keys, numbers)
-    for x, y in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
-        assert x.dtype == y.dtype
-        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-            x, y = jr.key_data(x), jr.key_data(y)
-        np.testing.assert_array_equal(x, y)
+    check(function, jr.split(jr.key(1, impl=threefry13), 7), jnp.arange(7))
 
 
 HORIZON = 64

@@ -207,18 +207,6 @@ def realised(function, monkeypatch, argument, count):
     return [y - x for x, y in itertools.pairwise(edges)]
 
 
-@pytest.mark.parametrize("count", [2, 9, 1000])
-def test_running_sums_of_two_words_are_exact(count):
-    """Arrays of more than 8 numbers are summed by rows."""
-    places, rng = laws._places(count), np.random.default_rng(count)
-    high = rng.integers(0, 2**29 // count, count).astype(np.int32)
-    low = rng.integers(-(2**places) + 1, 2**places, count).astype(np.int32)
-    first, second = laws._running_words(jnp.array(high), jnp.array(low), places)
-    found = np.asarray(first, np.int64) * 2**places + np.asarray(second, np.int64)
-    np.testing.assert_array_equal(found, np.cumsum(high.astype(np.int64) * 2**places + low))
-    assert (second < 2**places).all()
-
-
 RARE = [1e-9, 1e-6, 1e-3, 0.5, 0.999, 1.0 - 1e-6]
 
 

@@ -1,7 +1,6 @@
 """The notebooks run from the first cell to the last, and are stored with their outputs."""
 
 import importlib.metadata
-import importlib.util
 import re
 import runpy
 import subprocess
@@ -13,18 +12,12 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from nbclient.exceptions import CellTimeoutError
 
-from tests import ROOT
+from tests import ROOT, script
 
-spec = importlib.util.spec_from_file_location("run", ROOT / "notebooks/run.py")
-script = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(script)
-
+notebooks = script("notebooks/run.py")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SECONDS = 180  # for a whole notebook
-# All others take more than a few seconds.
-QUICK = ("quickstart",)
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -43,16 +36,12 @@ def kinds(notebook):
 def run(notebook, folder, seconds=SECONDS, **options):
     """Executes a notebook in a folder. A cell may use the seconds left by the cells before it."""
     end = time.monotonic() + seconds
-    script.run(
+    notebooks.run(
         notebook, folder, timeout_func=lambda cell: max(0.1, end - time.monotonic()), **options
     )
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else pytest.mark.slow)
-     for path in NOTEBOOKS],
-)  # fmt: skip
+@every_notebook
 def test_notebook_runs_draws_and_leaves_no_files(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     stored = kinds(notebook)
@@ -81,22 +70,22 @@ def test_all_notebooks_have_the_badge_and_first_cell_of_the_script():
     for path in NOTEBOOKS:
         notebook = nbformat.read(path, as_version=4)
         stored = [cell.source for cell in notebook.cells[:2]]
-        script.write_head(notebook, path.stem)
+        notebooks.write_head(notebook, path.stem)
         assert [cell.source for cell in notebook.cells[:2]] == stored
-    assert script.badge() in script.PAGE.read_text()
+    assert notebooks.badge() in notebooks.PAGE.read_text()
 
 
 @pytest.mark.parametrize("ending", ["", ".git", "/"])
 def test_one_setting_writes_the_address_into_badges_and_cells(ending):
     notebook = nbformat.read(NOTEBOOKS[0], as_version=4)
     repository = f"https://github.com/someone/dpjax{ending}"
-    script.write_head(notebook, "quickstart", repository)
+    notebooks.write_head(notebook, "quickstart", repository)
     github = "https://colab.research.google.com/github"
     file = f"({github}/someone/dpjax/blob/main/notebooks/quickstart.ipynb)"
     assert file in notebook.cells[0].source
     assert f'\nREPOSITORY = "{repository}"  #' in notebook.cells[1].source
-    assert script.badge(repository=repository).endswith(f"({github}/someone/dpjax/)")
-    assert script.badge("blob", "https://example.org/dpjax.git").endswith(f"({github}/)")
+    assert notebooks.badge(repository=repository).endswith(f"({github}/someone/dpjax/)")
+    assert notebooks.badge("blob", "https://example.org/dpjax.git").endswith(f"({github}/)")
 
 
 INSTALL = ROOT / "notebooks" / "install.py"
@@ -195,7 +184,7 @@ def test_the_first_cell_stops_with_one_sentence_without_a_clone(repository, tmp_
     """Also if git cannot make one."""
     monkeypatch.chdir(tmp_path)
     notebook = nbformat.read(NOTEBOOKS[0], as_version=4)
-    script.write_head(notebook, "quickstart", repository and (tmp_path / repository).as_uri())
+    notebooks.write_head(notebook, "quickstart", repository and (tmp_path / repository).as_uri())
     plain = re.sub(r"(?m)^( *)[!%].*$", r"\1pass", notebook.cells[1].source)  # without magics
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(RuntimeError, match="^dpjax is missing: clone it into this folder, or set"):
@@ -209,28 +198,20 @@ def test_the_page_of_notebooks_lists_them_all():
 
 
 @pytest.mark.slow
-def test_the_limit_is_for_the_whole_notebook(tmp_path):
-    """Each of these cells is quick."""
-    sleeps = [nbformat.v4.new_code_cell("import time; time.sleep(0.5)") for _ in range(9)]
-    with pytest.raises(CellTimeoutError):
-        run(nbformat.v4.new_notebook(cells=sleeps), tmp_path, seconds=2)
-
-
-@pytest.mark.slow
 def test_the_script_stores_outputs_without_bars(tmp_path, monkeypatch):
     title = nbformat.v4.new_markdown_cell("# Title\n\nText")
     first, cell = map(nbformat.v4.new_code_cell, ("", "print('bar', file=sys.stderr); 6 * 7"))
     nbformat.write(nbformat.v4.new_notebook(cells=[title, first, cell]), tmp_path / "one.ipynb")
     (tmp_path / "page.md").write_text("[![old](badge)\n")
-    monkeypatch.setattr(script, "HERE", tmp_path)
-    monkeypatch.setattr(script, "PAGE", tmp_path / "page.md")
-    monkeypatch.setattr(script, "FIRST_CELL", "import sys")
+    monkeypatch.setattr(notebooks, "HERE", tmp_path)
+    monkeypatch.setattr(notebooks, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(notebooks, "FIRST_CELL", "import sys")
     for arguments, outputs in ((["--heads"], []), ([], [{"text/plain": "42"}])):
-        script.main(arguments)
+        notebooks.main(arguments)
         title, first, cell = nbformat.read(tmp_path / "one.ipynb", as_version=4).cells
-        assert title.source == f"# Title\n\n{script.badge()}\n\nText"
+        assert title.source == f"# Title\n\n{notebooks.badge()}\n\nText"
         assert first.source == "import sys"
         assert [each.data for each in cell.outputs] == outputs
-    assert (tmp_path / "page.md").read_text() == f"{script.badge()}\n"
+    assert (tmp_path / "page.md").read_text() == f"{notebooks.badge()}\n"
     with pytest.raises(SystemExit, match=r"There is no notebook two: choose among one"):
-        script.main(["two"])
+        notebooks.main(["two"])

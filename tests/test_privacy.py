@@ -1,11 +1,14 @@
 """From (epsilon, delta) to noise and back, against arithmetic in higher precision."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
+from scipy import stats
 from scipy.special import softmax
 
 from dpjax import privacy
@@ -106,17 +109,40 @@ def test_gaussian_epsilon_is_that_of_dp_accounting(wide, tolerance):
     assert (oracle == 0).any() and (oracle > 100).any()
 
 
-def test_gaussian_epsilon_inverts_gaussian_inverse_mu():
-    """Epsilon to mu and back, in float64 within 1e-9; half of mu gives another epsilon."""
-    epsilon, delta = np.meshgrid(10.0 ** np.arange(-6, 4), GAUSSIAN_DELTAS)
+# (epsilon, delta)
+GRID = np.stack(np.meshgrid(10.0 ** np.arange(-6, 3), GAUSSIAN_DELTAS), axis=-1).reshape(-1, 2)
+
+
+@pytest.mark.parametrize(("wide", "tolerance"), [(False, 1e-5), (True, 1e-9)])
+def test_gaussian_scale_is_that_of_dp_accounting(wide, tolerance):
+    """45 pairs at once under jit."""
+    dtype = np.float64 if wide else np.float32
+    with enable_x64(wide):
+        epsilon, delta = GRID.astype(dtype).T
+        scale = jax.jit(lambda e, d: privacy.gaussian_scale(1.0, e, d))(epsilon, delta)
+    assert scale.dtype == dtype
+    expected = [get_sigma_gaussian(float(e), float(d)) for e, d in zip(epsilon, delta, strict=True)]
+    np.testing.assert_allclose(scale, expected, rtol=tolerance)
+
+
+def test_gaussian_delta_is_that_of_the_normal_law():
+    """Phi(-e/mu + mu/2) - e^e Phi(-e/mu - mu/2) in float64, where SciPy's terms do not cancel."""
+    pairs = np.array(list(itertools.product((0.1, 0.5, 1.0, 3.0, 8.0), (0.0, 0.1, 1.0, 4.0))))
+    mu, epsilon = pairs.T
+    expected = stats.norm.cdf(-epsilon / mu + mu / 2)
+    expected = expected - np.exp(epsilon) * stats.norm.cdf(-epsilon / mu - mu / 2)
     with enable_x64(True):
-        mu = 1.0 / privacy.gaussian_inverse_mu(epsilon, delta)
-        back = np.asarray(privacy.gaussian_epsilon(mu, delta))
-        half = np.asarray(privacy.gaussian_epsilon(mu / 2, delta))
-    # If delta hardly falls with epsilon, d ln epsilon / d ln delta is large.
-    condition = 1.0 + delta / epsilon
-    assert (np.abs(back / epsilon - 1) < 1e-9 * condition).all()
-    assert (half < 0.6 * epsilon).all()
+        value = np.asarray(privacy.gaussian_delta(mu, epsilon))
+    np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-14)
+
+
+def test_delta_of_the_scale_is_delta_and_of_half_of_it_is_not():
+    """The round trip in float32; at half the scale, delta is at least half as large again."""
+    epsilon, delta = GRID.astype(np.float32).T
+    inverse = np.asarray(privacy.gaussian_inverse_mu(epsilon, delta))
+    # One ulp of mu changes ln delta by some 40 ulps at delta = 1e-10.
+    np.testing.assert_allclose(privacy.gaussian_delta(1 / inverse, epsilon), delta, rtol=1e-3)
+    assert (np.asarray(privacy.gaussian_delta(2 / inverse, epsilon)) > 1.5 * delta).all()
 
 
 def test_gaussian_epsilon_at_the_edges():
@@ -139,6 +165,12 @@ def test_gaussian_functions_are_not_nan_at_extremes():
     epsilon = np.array([0.0, 1.0, 1e30, INF, 0.0, 1.0, 1.0, INF], np.float32)
     delta = privacy.gaussian_delta(mu, epsilon)
     np.testing.assert_array_equal(delta, np.array([0, 0, 0, 0, 1, 1, 1, 0], np.float32))
+    mu = np.array([1e-4, 1e-4, 40.0, 200.0], np.float32)
+    delta = privacy.gaussian_delta(mu, np.array([0.0, 20.0, 0.0, 1.0], np.float32))
+    np.testing.assert_allclose(delta, [3.989423e-5, 0.0, 1.0, 1.0], rtol=1e-5)
+    # For epsilon near 0, delta = 2 Phi(mu / 2) - 1.
+    scale = float(privacy.gaussian_scale(3.0, 1e-9, 1e-6))
+    assert scale == pytest.approx(3.0 / (2 * stats.norm.isf(0.5 - 0.5e-6)), rel=0.01)
     epsilon = np.logspace(9, 37, 500, dtype=np.float32)
     inverse = np.asarray(privacy.gaussian_inverse_mu(epsilon, 1e-6))
     # For large epsilon mu = sqrt(2 epsilon): the next term is 4.75 / sqrt(2 epsilon).

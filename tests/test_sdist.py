@@ -1,7 +1,6 @@
 """Distributions hold the files that tests read and the whole package; editable installs work."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.commands import copied
 
 HELD = ("dpjax", "tests", "examples", "notebooks", "docs", "benchmarks")
 checkout = pytest.mark.skipif(
@@ -26,15 +26,6 @@ def files(folder):
         for path in (folder / name).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-
-
-def copied(names, copy):
-    """A copy of some folders and of all files beside them, since a build writes into its folder."""
-    for name in names:
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in ROOT.iterdir():
-        if path.is_file():
-            shutil.copy(path, copy)
 
 
 @checkout

@@ -1,4 +1,4 @@
-"""One trajectory: order of play, keys, checkpoints, tallies."""
+"""One trajectory: order of play, keys, checkpoints, tallies and derivatives."""
 
 import jax
 import jax.numpy as jnp
@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import (
-    Environment,
-    Learner,
-    Outcome,
-    environments,
-    learners,
-    simulate,
-    simulate_batches,
-    trajectory,
-)
-from dpjax.combinators import as_learner, count_switches
-from dpjax.core import Arms, Privacy
+from dpjax import domains, environments, learners, simulate, simulate_batches, trajectory
+from dpjax.combinators import count_switches
+from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
 from dpjax.feedback import bandit, contextual, full, value
 from dpjax.game.checkpoints import checkpoint_rounds
 from dpjax.game.rounds import one_round, start
@@ -153,17 +144,6 @@ def test_value_and_contextual_feedback_of_traced_functions():
     assert lost == 0.75
 
 
-def test_tallies_of_millions_of_rounds_stay_accurate():
-    """2^22 times 0.1 with one checkpoint: to relative 1e-4; a plain float32 sum loses 1 %."""
-    horizon = 2**22
-    tenth = (), Outcome(jnp.zeros(2), jnp.float32(0.1))
-    constant = Environment(lambda key: (), lambda *_: tenth, lambda state, tally: tally, Arms(2))
-    play = jax.jit(lambda: simulate(idle(horizon), constant, jr.key(0), checkpoints=1).tally)
-    exact = horizon * float(np.float32(0.1))
-    naive = float(np.cumsum(np.full(horizon, 0.1, np.float32))[-1])
-    assert abs(float(play()) - exact) < 1e-4 * exact < 1e-2 * exact < abs(naive - exact)
-
-
 def test_an_account_has_the_shape_that_it_has_now():
     """JAX stores shapes by function, even if a variable that the function reads has changed."""
     arms = 2
@@ -175,35 +155,6 @@ def test_an_account_has_the_shape_that_it_has_now():
     for arms in (2, 3):
         result = simulate(follow_the_loser(2), environment, jr.key(0), checkpoints=1)
         assert result.tally.shape == (arms,)
-
-
-@pytest.mark.parametrize("name", ["exp3", "adap_ucb"])
-def test_a_trajectory_is_the_game_that_simulate_plays(name):
-    """Regret of every round and the report, from the recording; losses are those of the arm."""
-    arguments = {"exp3": {}, "adap_ucb": {"epsilon": 1.0}}[name]  # the latter is a BatchLearner
-    learner = getattr(learners, name)(48, 3, **arguments)
-    environment = environments.memory([0.3, 0.5, 0.7], rounds=2)
-
-    @jax.jit
-    @jax.vmap
-    def both(key):
-        rounds = trajectory(learner, environment, key, record=lambda played: played)
-        states = jax.tree.map(lambda leaf: leaf[-1], rounds.learner)
-        result = simulate(learner, environment, key, checkpoints=48)
-        return rounds, result, as_learner(learner).report(states)
-
-    rounds, result, report = both(jr.split(jr.key(3), 8))
-    np.testing.assert_array_equal(rounds.t, np.tile(np.arange(1, 49), (8, 1)))
-    jax.tree.map(np.testing.assert_array_equal, report, result.report)
-    tally = jax.tree.map(lambda leaf: np.cumsum(leaf, axis=1)[:, -1], rounds.outcome.tally)
-    # Sums of 48 terms in two orders.
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), tally, result.tally)
-    assert len(np.unique(rounds.action)) == 3
-    losses = np.asarray(jax.vmap(jax.vmap(bandit))(rounds.outcome.loss, rounds.action))
-    np.testing.assert_array_equal(rounds.loss, losses)
-    regret = jax.vmap(environment.regret)
-    last = jax.tree.map(lambda leaf: leaf[:, -1], rounds.environment)
-    np.testing.assert_allclose(regret(last, result.tally), result.regret[:, -1], atol=1e-5)
 
 
 def test_learner_and_environment_draw_with_different_keys():
@@ -225,3 +176,41 @@ def test_learner_and_environment_draw_with_different_keys():
         return jnp.stack([states[0], states[2], later[0], later[2]])
 
     assert len(np.unique(words(jr.key(0)), axis=0)) == 4
+
+
+# Derivatives -----------------------------------------------------------------------------------
+
+WALK = np.tile([0.5, -0.3], (16, 1)).astype(np.float32)
+
+
+def learner(rate):
+    return learners.ftrl(16, domains.ball(2), epsilon=1.0, rate=rate)
+
+
+def played(rate):
+    """The sum of all points of a game."""
+    environment = environments.linear_losses(domains.ball(2), WALK)
+    points = trajectory(learner(rate), environment, jr.key(0), record=lambda each: each.action)
+    return points.sum()
+
+
+def regret(rate):
+    environment = environments.linear_losses(domains.ball(2), WALK)
+    return simulate(learner(rate), environment, jr.key(0), checkpoints=3).regret[-1]
+
+
+def by_differences(function, at):
+    return (function(at + 2e-3) - function(at - 2e-3)) / 4e-3
+
+
+def test_a_trajectory_is_differentiated_in_both_modes():
+    """Also in round 1, where the released sum is 0 and a norm has no gradient."""
+    expected = by_differences(jax.jit(played), 0.3)
+    assert abs(expected) > 0.5
+    for mode in (jax.grad, jax.jacfwd):
+        assert jax.jit(mode(played))(0.3) == pytest.approx(float(expected), rel=1e-2)
+
+
+def test_a_simulation_is_differentiated_in_forward_mode():
+    expected = by_differences(jax.jit(regret), 0.3)
+    assert jax.jit(jax.jacfwd(regret))(0.3) == pytest.approx(float(expected), rel=2e-2)

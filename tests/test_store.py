@@ -4,6 +4,7 @@ After each fault, a resumed sweep ends with the bytes of an undisturbed one.
 """
 
 import errno
+import io
 import os
 import re
 import shutil
@@ -23,21 +24,7 @@ from jax import random as jr
 
 from dpjax import environments, learners, simulate, simulate_batches, store
 from dpjax.store import layout, objects
-from tests.stored import (
-    POINTS,
-    assert_same,
-    dp_exp3_lap,
-    finished,
-    run,
-    tree,
-)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """A complete store, and the Result of its sweep."""
-    folder = tmp_path_factory.mktemp("undisturbed") / "store"
-    return folder, run(folder)
+from tests.stored import POINTS, assert_same, dp_exp3_lap, finished, run, tree
 
 
 @pytest.fixture
@@ -67,7 +54,6 @@ def test_a_stored_sweep_is_the_sweep(undisturbed):
     folder, result = undisturbed
     assert_same(result, run())
     assert_same(result, store.read(folder))
-    np.testing.assert_array_equal(store.read(folder).report.rejected, result.report.rejected)
 
 
 @pytest.mark.parametrize("consolidated", [True, False])
@@ -111,16 +97,13 @@ def test_fsspec_urls(url, tmp_path, undisturbed):
 
 
 def test_what_is_done_is_not_computed_again(undisturbed, written):
+    """Nor are fewer seeds or points, which are read from the larger store."""
     before = tree(undisturbed[0])
     assert_same(run(undisturbed[0]), undisturbed[1])
     assert_same(run(undisturbed[0], chunk=64), undisturbed[1])
-    assert written == [] and tree(undisturbed[0]) == before
-
-
-def test_fewer_seeds_or_points_are_read_from_a_larger_store(undisturbed, written):
     few = run(undisturbed[0], seeds=7, points={k: v[:1] for k, v in POINTS.items()})
     np.testing.assert_array_equal(few.regret, undisturbed[1].regret[:1, :7])
-    assert written == []
+    assert written == [] and tree(undisturbed[0]) == before
 
 
 @pytest.mark.parametrize("chunk", [2, 1000])
@@ -292,12 +275,12 @@ def test_a_refused_game_says_which_arrays_numbers_and_operations_differ(tmp_path
 
 
 def test_one_loss_of_a_table_makes_another_game(tmp_path):
-    jitted, losses = True, np.random.default_rng(0).random((8, 3)).astype(np.float32)
-    run(tmp_path / "store", 2, game=with_table(losses, jitted))
-    run(tmp_path / "store", 2, game=with_table(losses.copy(), jitted))
+    losses = np.random.default_rng(0).random((8, 3)).astype(np.float32)
+    run(tmp_path / "store", 2, game=with_table(losses, True))
+    run(tmp_path / "store", 2, game=with_table(losses.copy(), True))
     losses[7, 1] = np.nextafter(losses[7, 1], np.float32(1.0))
     with pytest.raises(ValueError, match="another game"):
-        run(tmp_path / "store", 2, game=with_table(losses, jitted))
+        run(tmp_path / "store", 2, game=with_table(losses, True))
 
 
 def test_points_are_not_added_to_a_store_of_one(tmp_path):
@@ -451,28 +434,16 @@ def test_a_damaged_block_is_named_and_computed_again(undisturbed, written, tmp_p
 def test_disk_full(undisturbed, written, tmp_path, monkeypatch):
     """As reported by the system: a write fails half way."""
     size = sum(map(len, tree(undisturbed[0]).values()))
-    folder, room, opened = tmp_path / "store", [size - 3000], open  # blocks take 6360 of it
+    folder, room = tmp_path / "store", [size - 3000]  # blocks take 6360 of it
 
-    class Full:
-        def __init__(self, file):
-            self.file = file
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *exception):
-            self.file.close()
-
-        def __getattr__(self, name):
-            return getattr(self.file, name)
-
+    class Full(io.FileIO):
         def write(self, data):
-            self.file.write(data[: room[0]])
+            super().write(data[: room[0]])
             room[0] -= len(data)
             if room[0] < 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(objects, "open", lambda *a: Full(opened(*a)), raising=False)
+    monkeypatch.setattr(objects, "open", Full, raising=False)
     with pytest.raises(OSError, match=f"store: cannot write {folder}/.*: No space left on device"):
         run(folder)
     before = finished(folder)

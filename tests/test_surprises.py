@@ -7,10 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import optimize, special, stats
+from scipy import special, stats
 
-from dpjax import audit, environments, feedback, learners, noise, privacy, simulate, sweep
-from dpjax.combinators import user_level
+from dpjax import audit, feedback, learners, noise, privacy, sweep
 from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
 from tests import ROOT
 
@@ -22,26 +21,6 @@ def test_tests_on_the_page_exist():
     assert len(names) >= 10
     for path, function in names:
         assert f"def {function}" in (ROOT / path).read_text()
-
-
-def test_a_gaussian_event_under_each_relation_of_neighbours():
-    """Noise multiplier 1 at delta = 1e-5: a replaced entry moves the sum twice as far."""
-    for shift, epsilon in [(1.0, 4.377), (2.0, 9.997)]:
-
-        def excess(x, shift=shift):
-            far, near = stats.norm.cdf([-x / shift + shift / 2, -x / shift - shift / 2])
-            return far - np.exp(x) * near - 1e-5
-
-        assert privacy.gaussian_epsilon(shift, 1e-5) == pytest.approx(epsilon, abs=1e-3)
-        assert optimize.brentq(excess, 0.1, 20.0) == pytest.approx(epsilon, abs=1e-3)
-    assert learners.hedge(8, 2, epsilon=1.0).privacy.neighbours == "replace"
-
-
-def test_a_repeated_answer_costs_each_time():
-    """A user who answers in 100 rounds spends 100 times the epsilon of one answer."""
-    once = learners.dp_ucb(2**10, 2, epsilon=0.5)
-    many = user_level(once, rounds_per_user=100)
-    assert float(many.privacy.epsilon) == pytest.approx(100 * float(once.privacy.epsilon))
 
 
 def test_equal_scores_are_equally_likely_without_noise():
@@ -76,17 +55,6 @@ def test_sums_in_an_own_environment_do_not_depend_on_the_block():
         sweep(game, points, 64, jr.key(0), chunk=chunk, progress=False).regret for chunk in (4, 128)
     )
     np.testing.assert_array_equal(small, large)
-
-
-def test_trials_of_a_sweep_are_those_of_the_split_key():
-    """Key i of ``split(key, n)`` is ``fold_in(key, i)``, the key of trial i of a sweep."""
-
-    def game(point):
-        return learners.exp3(16, 2), environments.bernoulli([0.3, 0.6])
-
-    swept = sweep(game, np.zeros(1), 3, jr.key(0), checkpoints=1, progress=False).regret
-    alone = [simulate(*game(0), key, checkpoints=1).regret for key in jr.split(jr.key(0), 3)]
-    np.testing.assert_array_equal(swept[0], alone)
 
 
 @pytest.mark.parametrize("folded", [0, 1])

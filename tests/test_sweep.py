@@ -233,12 +233,9 @@ def test_a_game_that_inspects_its_point_is_refused_in_one_sentence(look, message
 
 
 def test_a_trial_is_the_game_with_the_key_of_its_seed():
-    def game(epsilon):
-        learner = learners.dp_exp3_lap(16, 2, epsilon=epsilon)
-        return learner, environments.bernoulli([0.3, 0.6])
-
-    found = sweep(game, [1.0], 3, jr.key(0), checkpoints=1, progress=False).regret
-    alone = [
-        simulate(*game(1.0), jr.fold_in(jr.key(0), seed), checkpoints=1).regret for seed in range(3)
-    ]
-    np.testing.assert_allclose(np.ravel(found), np.ravel(alone), rtol=1e-5)
+    """Key i of ``split(key, n)`` is ``fold_in(key, i)``, the key of trial i."""
+    points = np.array([1.0])
+    found = sweep(of_epsilon, points, 3, jr.key(0), checkpoints=1, progress=False).regret
+    for keys in (jr.split(jr.key(0), 3), [jr.fold_in(jr.key(0), seed) for seed in range(3)]):
+        alone = [simulate(*of_epsilon(1.0), key, checkpoints=1).regret for key in keys]
+        np.testing.assert_allclose(found[0], alone, rtol=1e-5)

@@ -111,6 +111,7 @@ def rewritten(learner: Learner | BatchLearner, rewrite: Callable) -> Learner:
             outputs = Rewritten(rewrite).evaluate(program, jax.tree.leaves(arguments))
             return jax.tree.unflatten(jax.tree.structure(shape), outputs)
 
+        run.tested = getattr(function, "tested", False)  # The actions are of the same kind.
         return run
 
     learner = as_learner(learner)

@@ -58,7 +58,7 @@ class Replay(NamedTuple):
     fresh_keys: Array  # () bool: a release's key draws nothing else, and differs in another run
 
     @property
-    def touched(self):
+    def touched(self) -> Array:
         """How many releases the change of the losses reaches, () int.
 
         Examples:

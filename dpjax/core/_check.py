@@ -53,7 +53,8 @@ def sound(factory: Factory, tested: bool = False):
     declared epsilon and an environment's regret are NaN. Without traced arguments nothing changes.
 
     If the factory is ``tested``, its learners play no action outside of their action set. The same
-    holds for a learner that is made of learners if all of them are from such factories.
+    holds for a learner that is made of learners if all of them are from such factories. A tested
+    factory that was given no function returns a ``plain`` learner or environment.
     """
 
     @functools.wraps(factory)
@@ -64,7 +65,8 @@ def sound(factory: Factory, tested: bool = False):
         known = tested or (bool(bases) and all(map(is_tested, bases)))
         outer = _NOTED.set(noted)
         try:
-            result = _checking_keys(factory(*arguments, **keywords), known)
+            plain = tested and not any(map(callable, jax.tree.leaves(passed)))
+            result = _checking_keys(factory(*arguments, **keywords), known, plain)
         finally:
             _NOTED.reset(outer)
         noted += [base.sound for base in bases if base.sound is not True]
@@ -86,7 +88,12 @@ def is_tested(learner: Learner | BatchLearner) -> bool:
     return all(getattr(part, "tested", False) for part in (learner.init, learner.step))
 
 
-def _checking_keys(result, tested):
+def is_plain(player: Learner | BatchLearner | Environment) -> bool:
+    """Whether it is as a tested factory returned it, and no function was given to the factory."""
+    return all(getattr(part, "plain", False) for part in (player.init, player.step))
+
+
+def _checking_keys(result, tested, plain):
     """The learner or environment that a factory returned, with functions that check their key."""
     if not isinstance(result, Learner | BatchLearner | Environment):
         return result
@@ -105,7 +112,7 @@ def _checking_keys(result, tested):
                 key(key=value)  # An environment that draws fails without a key.
                 raise
 
-        checked.tested = tested
+        checked.tested, checked.plain = tested, plain
         return checked
 
     for name, place in (("init", 0), ("step", 1), ("batch", 1)):
@@ -372,7 +379,9 @@ def key_or_seed(**value) -> Array:
     """The given key, or the threefry2x32 key of the given seed, from 0 to 2^32 - 1."""
     ((name, argument),) = value.items()
     if _is_whole(argument):
-        return jr.key(seed(**value), impl="threefry2x32")
+        # These are the words of jr.key. JAX would compile a program for jr.key itself.
+        words = jnp.asarray(np.array([0, seed(**value)], np.uint32))
+        return jr.wrap_key_data(words, impl="threefry2x32")
     _key(f"one key, such as jax.random.key(0), or {_SEEDS}", name, argument)
     return argument
 

@@ -2,7 +2,8 @@
 
 A file contains the compressed pickle of an executable for one device. The file's name is a digest
 of everything that determines the machine code: the traced program, the package's source code, JAX,
-the device and the settings. It is loaded for the default device. Loading a pickle can run any code.
+the device and the settings. It is loaded for the default device. Other files contain the numbers of
+a program that :mod:`dpjax.study.horizons` makes arguments. Loading a pickle can run any code.
 So files are read only from a folder that belongs to the user, never from a store of results.
 """
 
@@ -41,13 +42,21 @@ def path_of(traced, size: tuple[int, int], mesh: Mesh | None) -> Path | None:
     """
     if mesh is not None or traced.callbacks or not traced.key_types <= generators.OWN:
         return None
-    folder = settings.cache_folder("executables")
     device = devices.default()
-    decisive = (
-        traced.compiled_as, traced.point, size, traced.settings, _sources(), jax.__version__,
-        jaxlib.__version__, device.device_kind, device.client.platform_version, devices.cores(),
-        os.environ.get("XLA_FLAGS"),
+    return _file_of(
+        traced.compiled_as, traced.point, size, traced.settings, device.device_kind,
+        device.client.platform_version, devices.cores(), os.environ.get("XLA_FLAGS"),
     )  # fmt: skip
+
+
+def path_of_differences(traced, horizons: Sequence[int]) -> Path | None:
+    """The file of the numbers in which a program differs at other horizons; None if not kept."""
+    return _file_of("horizons", traced.digest, traced.text, traced.settings, *horizons)
+
+
+def _file_of(*decisive) -> Path | None:
+    folder = settings.cache_folder("executables")
+    decisive = *decisive, _sources(), jax.__version__, jaxlib.__version__
     return folder / hashlib.sha256(repr(decisive).encode()).hexdigest() if folder else None
 
 
@@ -83,18 +92,25 @@ def _sources() -> str:
 
 def load(path: Path):
     """(compiled program, bytes needed, bytes held) of a file; None if it cannot be used."""
+
+    def loaded(executable, inputs, outputs, needed, held):
+        places = [devices.default()]
+        run = deserialize_and_load(executable, inputs, outputs, execution_devices=places)
+        return run, needed, held
+
+    return read(path, lambda content: loaded(*content))
+
+
+def read(path: Path, use: Callable = lambda content: content):
+    """The use of the content of a file; None if there is no file, or if it cannot be used."""
     try:
         if not _belongs_to_user(path):
             return None
         # zlib raises an error if the file is damaged.
-        content = zlib.decompress(path.read_bytes())
-        executable, inputs, outputs, needed, held = pickle.loads(content)
-        run = deserialize_and_load(
-            executable, inputs, outputs, execution_devices=[devices.default()]
-        )
+        content = use(pickle.loads(zlib.decompress(path.read_bytes())))
         with suppress(OSError):
             os.utime(path)
-        return run, needed, held
+        return content
     except (FileNotFoundError, NotADirectoryError):
         return None
     except Exception as error:  # A file can contain anything, and jaxlib raises many kinds of error
@@ -102,7 +118,7 @@ def load(path: Path):
         warnings.warn(
             f"the compiled program {path} is not used ({reason}); compiling it again",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
         return None
 
@@ -118,8 +134,13 @@ def _belongs_to_user(path) -> bool:
 
 def save(path: Path, run, needed: int, held: int) -> None:
     """Write a compiled program to a file. If this is not possible, log why."""
+    write(path, lambda: (*serialize(run), needed, held))
+
+
+def write(path: Path, content: Callable) -> None:
+    """Write what the function ``content`` returns to a file. If this is not possible, log why."""
     try:
-        packed = zlib.compress(pickle.dumps((*serialize(run), needed, held)), level=1)
+        packed = zlib.compress(pickle.dumps(content()), level=1)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, scratch = tempfile.mkstemp(dir=path.parent)
         try:

@@ -55,9 +55,20 @@ class Traced:
     numbers: list[Number] = field(compare=False)  # all numbers in the program
     lifted: Lifted = field(compare=False)  # the numbers that are arguments
 
-    def compared(self, other: "Traced") -> "Traced":
-        """This program, with all numbers that differ from a program of the same text lifted."""
-        rest, places = lifted(self.numbers, other.numbers)
+    def differences(self, other: "Traced") -> dict[int, np.ndarray]:
+        """The numbers of a program of the same text that differ from this one's, by position."""
+        pairs = enumerate(zip(self.numbers, other.numbers, strict=True))
+        return {
+            i: number.value
+            for i, (mine, number) in pairs
+            if mine.place is not None and mine.value.tobytes() != number.value.tobytes()
+        }
+
+    def compared(self, differences: dict[int, np.ndarray]) -> "Traced":
+        """This program with some numbers lifted, given other values of them by position."""
+        others = [number._replace(value=differences.get(i, number.value))
+                  for i, number in enumerate(self.numbers)]  # fmt: skip
+        rest, places = lifted(self.numbers, others)
         if not places.places:
             return self
         compiled_as = _hashed(f"{self.text} {rest} {self.numeric}")

@@ -29,4 +29,4 @@ from dpjax.environments.redrawn import oblivious as oblivious
 
 __all__ = public(globals())
 
-_check.all_sound(globals(), __all__)
+_check.all_sound(globals(), __all__, tested=True)

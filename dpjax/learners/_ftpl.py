@@ -76,7 +76,9 @@ def ftpl(
       epsilon: privacy parameter; inf keeps only the leader's own perturbation.
       delta: in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``; the default is the paper's tree with
-        ``identical_law=True``.
+        ``identical_law=True``. With ``per_item`` the learner is local. If ``perturbation`` is 0
+        too, it is RW-FTPL: each user adds Gaussian noise to its loss vector, and the learner plays
+        the leader of the noisy sums, a random walk.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
       perturbation: the standard deviation of each coordinate that the leader needs, at least 0;
@@ -96,7 +98,9 @@ def ftpl(
     perturbation this is 1.263 d^(1/4) |X|_2 |Y|_2 sqrt(T) as long as privacy needs no more noise.
 
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
-    Algorithm 3, Theorem 3.5; Abernethy, Lee, Sinha & Tewari 2014.
+    Algorithm 3, Theorem 3.5; Abernethy, Lee, Sinha & Tewari 2014. RW-FTPL: Jacobsen & Fawaz,
+    "Prediction with expert advice under local differential privacy", 2026, as reconstructed from
+    the abstract. Their adaptive batches are not included.
 
     Examples:
       >>> ball = domains.ball(3)

@@ -1,17 +1,23 @@
 """Follow the regularized leader on private prefix sums."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from dpjax import mechanisms
-from dpjax.core import Learner, Neighbours, Number, Unit, _check
+from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit, _check
 from dpjax.domains import Domain, LossSet, Regularizer, ball_losses, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 from dpjax.noise import LAWS, LawName, name_of
 from dpjax.privacy.printed import Calibration, is_printed
+
+
+class AnytimeState(NamedTuple):
+    round: Array  # () int32, t
+    sums: PyTree
 
 
 def default_rate(horizon: int, regularizer: Regularizer, losses: LossSet) -> float:
@@ -80,7 +86,9 @@ def ftrl(
       neighbours: "replace" or "zero_out".
       unit: "round", the whole loss vector, or "entry", one coordinate of it.
       rate: eta > 0; default sqrt(D_R / (S T)) for every epsilon. "noisy" minimizes the bound for
-        adaptive losses below; this rate is smaller if epsilon is smaller.
+        adaptive losses below; this rate is smaller if epsilon is smaller. "anytime" is the rate
+        sqrt(D_R / (2 S t)) in round t, for unknown horizons. Its noise does not depend on T either
+        if the mechanism is hybrid, unbounded, buffered(made_for=) or per_item.
       calibration: "derived", or "printed" for the paper's scale (Laplace noise and the tree only).
 
     Returns:
@@ -98,6 +106,12 @@ def ftrl(
     round. This is the paper's theorem with the constants of its proof. For experts with losses in
     [-1, 1] the paper states the looser bound 2 sqrt(T ln d) plus O(d log^1.5 T
     sqrt(ln d) / epsilon).
+
+    With the rate "anytime" it is at most 2 sqrt(2 D_R S T) + E[max <Z, x> - min <Z, x>] against
+    oblivious losses, with Z the noise of the last prefix. Here the noise may grow with t, if its
+    law is one law times a scale that does not decrease, as with Gaussian ``unbounded``. Then the
+    noise is coupled to one draw and adds to the regularizer, which grows in the same way. The
+    derivation is ours.
 
     Against adaptive losses, and therefore on the gradients of convex losses
     (:func:`dpjax.combinators.on_gradients`), the noise enters in every round. The played point is
@@ -119,10 +133,10 @@ def ftrl(
       [('central', 10.0), ('local', 1.0)]
     """
     losses, regularizer = fitting(domain, None), domain.regularizer
-    noise, noisy = name_of(noise), isinstance(rate, str)
-    if noisy:
-        _check.one_of("noisy", rate=rate)
-        if LAWS[noise].integers:
+    noise = name_of(noise)
+    if isinstance(rate, str):
+        _check.one_of("noisy", "anytime", rate=rate)
+        if rate == "noisy" and LAWS[noise].integers:
             raise ValueError(f"rate: noisy is for laplace and gaussian noise, not for {noise}")
     else:
         _check.positive(**_check.specified(rate=rate))
@@ -135,7 +149,10 @@ def ftrl(
         printed_scale=printed_scale(horizon, losses, epsilon) if printed else None,
     )  # fmt: skip
 
-    if noisy:
+    anytime = isinstance(rate, str) and rate == "anytime"
+    if anytime:
+        rate = default_rate(2, regularizer, losses)  # of round 1
+    elif isinstance(rate, str):
         length = noise_length(horizon, losses.dim, sums)
         rate = noisy_rate(horizon, regularizer, losses, length)
     eta = default_rate(horizon, regularizer, losses) if rate is None else rate
@@ -150,4 +167,15 @@ def ftrl(
     def step(state, key, loss):
         return act(*sums.step(state, key, loss))
 
-    return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)
+    def anytime_init(key):
+        state, action = init(key)
+        return AnytimeState(jnp.ones((), jnp.int32), state), action
+
+    def anytime_step(state, key, loss):
+        t = state.round + 1
+        inner, release = sums.step(state.sums, key, loss)
+        action = regularizer.argmin(release, eta / jnp.sqrt(t.astype(jnp.float32)))
+        return AnytimeState(t, inner), action
+
+    played = (anytime_init, anytime_step) if anytime else (init, step)
+    return Learner(*played, full, domain, horizon, sums.privacy, clip=sums.clip)

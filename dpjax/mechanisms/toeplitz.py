@@ -16,8 +16,17 @@ from dpjax.noise import LawName
 LONGEST = 2**26
 
 
+class BandedState(NamedTuple):
+    recent: Array  # (p, *shape) the latest draws, newest first
+    noise: Array  # (*shape) of the prefix
+
+
 def square_root(
-    horizon: int, *, noise: LawName = "gaussian", normalized: bool = False
+    horizon: int,
+    *,
+    noise: LawName = "gaussian",
+    normalized: bool = False,
+    bands: int | None = None,
 ) -> Mechanism:
     """Prefix sums by the square root of their matrix: B = C, A = B C.
 
@@ -35,17 +44,23 @@ def square_root(
         C D^-1 and B becomes A D C^-1 for D = diag(d). The largest standard deviation of Gaussian
         noise is 6 % smaller at T = 2^10. ``variance`` then needs T^2 operations, which take a
         second for 2^14 rounds; ``buffered`` needs T.
+      bands: p, the number of diagonals of C^-1, whose others are set to 0. The noise of a value is
+        then a weighted sum of the latest p draws, so memory does not grow with the horizon. If a
+        user has many rounds at a fixed distance, the error of sums is smaller than with all
+        diagonals for p near this distance (:func:`dpjax.privacy.user_sensitivity`). Running means
+        need fewer diagonals. If a user has one round, the error of sums is larger.
 
     Returns:
-      A Mechanism with L2 sensitivity sqrt(c_0^2 + ... + c_(T-2)^2), about sqrt(ln T / pi + 1.07);
-      with ``normalized`` it is 1.
+      A Mechanism with L2 sensitivity sqrt(c_0^2 + ... + c_(T-2)^2), about sqrt(ln T / pi + 1.07)
+      without ``bands``; with ``normalized`` it is 1.
 
     Raises:
       ValueError, TypeError: an argument is invalid.
 
     Reference: Fichtenberger, Henzinger & Upadhyay 2023, "Constant matters"; Henzinger, Upadhyay &
     Upadhyay 2023. normalized: Henzinger, Kalinin & Upadhyay 2026, "Normalized square root: sharper
-    matrix factorization bounds for differentially private continual counting" (FORC).
+    matrix factorization bounds for differentially private continual counting" (FORC). bands:
+    Kalinin, McKenna, Upadhyay & Lampert 2026, "Back to square roots" (ICLR), as reconstructed.
 
     Examples:
       >>> mechanism = mechanisms.square_root(4)
@@ -61,6 +76,11 @@ def square_root(
     horizon, law = prefix.check(horizon, noise, longest=LONGEST)
     count = horizon - 1
     coefficients = square_root_coefficients(count)
+    if bands is not None:
+        bands = _check.size(1, bands=bands)
+        if normalized:
+            raise ValueError("normalized must be False if bands is given")
+        return _banded(horizon, law, bands)
 
     def prefix_noise(shape, scale):
         def path(key):
@@ -78,6 +98,41 @@ def square_root(
         horizon, law, prefix_noise, normalized=normalized, sensitivity=_norms(coefficients),
         encoder=lambda: coefficients, decoder=lambda: coefficients,
         inverse=lambda: _inverse_square_root_coefficients(count),
+    )  # fmt: skip
+
+
+def _banded(horizon, law, bands) -> Mechanism:
+    """The square root with the first ``bands`` diagonals of C^-1 only."""
+    count = horizon - 1
+    diagonals = _inverse_square_root_coefficients(bands)
+
+    def inverse():
+        """The first column of C^-1."""
+        return np.concatenate([diagonals, np.zeros(count)])[:count]
+
+    def encoder():
+        """The series 1 / c, of C."""
+        return scipy.signal.lfilter([1.0], diagonals, np.eye(1, count)[0])
+
+    def prefix_noise(shape, scale):
+        weights = jnp.asarray(diagonals, jnp.float32).reshape(-1, *[1] * len(shape))
+
+        def init(key):
+            del key
+            zero = jnp.zeros(shape, jnp.float32)
+            return BandedState(jnp.zeros((bands, *shape), jnp.float32), zero), zero
+
+        def step(state, key):
+            drawn = prefix.draw(law, key, shape, scale)
+            recent = jnp.concatenate([drawn[None], state.recent[:-1]])
+            total = state.noise + jnp.sum(weights * recent, axis=0)
+            return BandedState(recent, total), total
+
+        return prefix.PrefixNoise(init, step)
+
+    return from_columns(
+        horizon, law, prefix_noise, sensitivity=_norms(encoder()), encoder=encoder,
+        decoder=lambda: np.cumsum(inverse()),
     )  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def play_levels(
         grid = {"horizon": horizon, "arms": ARMS, **axis}
         return Study(learners, against, grid, trials, SEED, checkpoints=100)
 
-    # EXP3_tau with tau = 1 is EXP3 (tests/learners/test_exp3_minibatch.py): one program for both.
+    # EXP3_tau with tau = 1 is EXP3: one program for both.
     central = play(study({"EXP3_tau": exp3_minibatch}, tau=np.unique(taus) * 1.0))
     local = play(study({"DP-EXP3-Lap": dp_exp3_lap}, epsilon=epsilons[1:]))
     central = central.sel(tau=np.array(taus, float)).rename(tau="epsilon").drop_vars("takes_tau")

@@ -18,7 +18,9 @@ from dpjax.core import Array, Number
 
 
 def _real(value):
-    return jnp.asarray(value, jnp.result_type(float))
+    kind = jnp.result_type(float)
+    # NumPy converts plain values, because JAX would compile a program for this.
+    return jnp.asarray(value if isinstance(value, jax.Array) else np.asarray(value, kind), kind)
 
 
 def default_delta(horizon: float) -> float:
@@ -78,7 +80,7 @@ def zcdp_epsilon(rho: Number, delta: Number) -> Array:
       >>> [round(float(privacy.zcdp_epsilon(rho, 1e-6)), 2) for rho in (0.01, 0.04)]
       [0.62, 1.3]
     """
-    return _least_epsilon(*jnp.broadcast_arrays(_real(rho), _log_inverse(delta)))
+    return _least_epsilon(_real(rho), _log_inverse(delta))
 
 
 def zcdp_inverse_root(epsilon: Number, delta: Number) -> Array:
@@ -92,7 +94,7 @@ def zcdp_inverse_root(epsilon: Number, delta: Number) -> Array:
       >>> [round(float(privacy.zcdp_inverse_root(epsilon, 1e-6)), 2) for epsilon in (1.0, np.inf)]
       [6.41, 0.0]
     """
-    return _least_inverse_root(*jnp.broadcast_arrays(_real(epsilon), _log_inverse(delta)))
+    return _least_inverse_root(_real(epsilon), _log_inverse(delta))
 
 
 def zcdp_rho(epsilon: Number, delta: Number) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpjax.engine import programs, settings
+from dpjax.engine import executables, programs, settings
 from dpjax.engine.blocks import Plan
 from dpjax.study.programs import StudyProgram
 from dpjax.study.traces import trace
@@ -19,7 +19,9 @@ class Horizons:
 
     Each game is also traced at a second horizon. The constants in which the two programs differ
     become arguments. The second horizon depends only on the first one and on the number of
-    checkpoints, so a trial has the same bits in every study.
+    checkpoints, so a trial has the same bits in every study. If no trace
+    failed, these constants are kept on disk, by the digest of the played program. Whichever
+    constants are arguments, the program computes the same function.
     """
 
     def __init__(self) -> None:
@@ -37,12 +39,30 @@ class Horizons:
             return plan
         played, short = program.values["horizon"], 4 * len(plan.rounds) + 1
         halfway = 3 << (played - 1).bit_length() >> 2
-        for horizon in (short, halfway - (halfway == played)):
-            other = self._at(program, plan, horizon) if horizon != played else None
+        others = [
+            horizon for horizon in (short, halfway - (halfway == played)) if horizon != played
+        ]
+        path = executables.path_of_differences(plan.traced, others)
+        differences = executables.read(path) if path else None
+        if differences is None:
+            differences, lasting = self._differences(program, plan, others)
+            if path and lasting:
+                executables.write(path, lambda: differences)
+        return plan._replace(traced=plan.traced.compared(differences))
+
+    def _differences(self, program, plan, horizons) -> tuple[dict[int, np.ndarray], bool]:
+        """The numbers that differ at the first horizon that gives the text of the program.
+
+        And whether no trace failed. A failure may have another cause than the horizon.
+        """
+        lasting = True
+        for horizon in horizons:
+            other = self._at(program, plan, horizon)
             if other is not None and other.text == plan.traced.text:
-                return plan._replace(traced=plan.traced.compared(other))
+                return plan.traced.differences(other), lasting
+            lasting &= other is not None
         _log.info("%s is compiled for its horizon alone: no other gives this program", program)
-        return plan
+        return {}, lasting
 
     def _at(self, program, plan, horizon) -> programs.Traced | None:
         """The program traced at a horizon with the same number of checkpoints; None if it fails."""

@@ -61,17 +61,10 @@ SETTINGS = {
     for name in bounds.__all__
     for known in [AXES | OTHERS.get(name, {})]
 }
-# Bounds that take more than a second with many gaps, epsilons and epochs.
-LONG = {
-    "characteristic_time", "stopping_time_lower",
-    "stopping_time_lower_local", "linear_elimination",
-}  # fmt: skip
 
 
 def of(names):
-    return pytest.mark.parametrize("name", [
-        pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in names
-    ])  # fmt: skip
+    return pytest.mark.parametrize("name", [*names])
 
 
 def value(name, **arguments):

@@ -1,5 +1,7 @@
 """JAX settings of the caller: the results are right, or one sentence refuses."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 
 import jax
@@ -8,12 +10,12 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import learners, mechanisms, simulate, sweep
+from dpjax import mechanisms, simulate, sweep
 from dpjax.core._versions import enable_x64
 from dpjax.engine import settings
 from dpjax.study.traces import trace
 from tests.attack.test_keys import ENTRIES, POINTS, game
-from tests.test_conformance import make, on_table
+from tests.test_conformance import every_learner, make, on_table
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -72,12 +74,7 @@ def test_a_context_changes_nothing(name):
             np.testing.assert_allclose(played(), expected[1], rtol=1e-6)
 
 
-QUICK = ["jax_disable_jit", "jax_transfer_guard"]
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=[] if x in QUICK else pytest.mark.slow) for x in UPDATES]
-)
+@pytest.mark.parametrize("name", UPDATES)
 def test_an_option_changes_nothing_in_threads_either(name):
     key, before, expected = jr.key(0), getattr(jax.config, name), usual()
     jax.config.update(name, UPDATES[name])
@@ -105,12 +102,9 @@ def under_64_bits(play):
         return play()
 
 
-@pytest.mark.parametrize(
-    "names", [["linucb", "thompson"], pytest.param(learners.__all__, marks=pytest.mark.slow)]
-)
-def test_learners_under_64_bits(names):
-    for name in names:
-        assert under_64_bits(lambda name=name: traced(name).digest) == traced(name).digest
+@every_learner
+def test_learners_under_64_bits(name):
+    assert under_64_bits(lambda: traced(name).digest) == traced(name).digest
 
 
 def sums(name):
@@ -161,14 +155,11 @@ def test_a_sweep_within_a_transformation(name):
     assert "\n" not in str(error.value)
 
 
+@dataclass
 class Equal:
     """An object without a hash."""
 
-    def __init__(self, play):
-        self.play = play
-
-    def __eq__(self, other):
-        return True
+    play: Callable
 
     def __call__(self, *arguments, **keywords):
         return self.play(*arguments, **keywords)

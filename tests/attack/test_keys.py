@@ -12,28 +12,17 @@ import pytest
 from jax import random as jr
 from jax.extend.random import define_prng_impl
 
-from dpjax import (
-    Study,
-    audit,
-    combinators,
-    domains,
-    environments,
-    learners,
-    noise,
-    simulate,
-    sweep,
-    trajectory,
-    worst_case,
-)
+import dpjax
+from dpjax import audit, combinators, domains, environments, learners, noise, simulate, sweep
 from dpjax.cli import run
 from dpjax.core import generators
 from dpjax.engine import compile, programs
 from dpjax.environments import families
 from dpjax.game.batches import simulate_batches
 from dpjax.learners import stopping
-from dpjax.maths import exact_sums, laws
 from tests import ROOT
 from tests.refusals import refuses
+from tests.test_laws import DRAWS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -60,39 +49,16 @@ BOTH = jax.tree.map(lambda x: np.stack([x, x]), PAIR)
 
 def study(key, factory=learners.ucb1):
     coins = {"coins": environments.bernoulli([0.1, 0.9])}
-    return Study(factory, coins, {"horizon": 8, "arms": 2}, trials=2, key=key)
+    return dpjax.Study(factory, coins, {"horizon": 8, "arms": 2}, trials=2, key=key)
 
 
 def worst(key):
     small = {"trials": 2, "final": 2, "population": 2, "generations": 1}
     factory = partial(learners.ucb1, arms=2)
-    return worst_case(factory, families.means(2), horizon=4, key=key, **small)
+    return dpjax.worst_case(factory, families.means(2), horizon=4, key=key, **small)
 
 
-WORDS, ZEROS = jnp.zeros(2, jnp.uint32), jnp.zeros(3)
-# Every function of dpjax.noise, and those of dpjax.maths.laws that read a key first.
-DRAWS = {
-    "categorical": lambda key: noise.categorical(key, ZEROS),
-    "choose": lambda key: noise.choose(key, ZEROS + 1 / 3),
-    "coin": lambda key: noise.coin(key, jnp.float32(0.5)),
-    "exceeds": lambda key: noise.exceeds(key, WORDS, 0.0, 0.0, 1.0),
-    "least": lambda key: noise.least(key, ZEROS, 1.0),
-    "randomized_response": lambda key: noise.randomized_response(key, 3, 1.0, 10),
-    "wishart": lambda key: noise.wishart(key, jnp.eye(2), 1.0, 3.0),
-    **{
-        name: partial(lambda law, key: law(key, jnp.float32(0.0), 1.0), law)
-        for name, law in noise.LAWS.items()
-    },
-    "along": lambda key: noise.laplace.along(key, 0.0, 1.0, ZEROS),
-    "total": lambda key: noise.laplace.total(key, exact_sums.of(1.0), 1.0),
-    "sum": lambda key: noise.laplace.sum(key, exact_sums.of(1.0), 1.0, 2),
-    "prefix": lambda key: noise.laplace.prefix(key, 0.0, 0.0, 1.0, (1.0, 1.0)),
-    "draw": lambda key: noise.laplace.draw(key, jnp.float32(1.0), (8,)),
-    "level": laws.level,
-    "random_words": lambda key: laws.random_words(key, (8,)),
-    "smallest": lambda key: laws.smallest(key, ZEROS),
-}
-
+WORDS = jnp.zeros(2, jnp.uint32)
 
 # They draw in different ways: with jax.random, by a law, or not at all.
 MADE = {
@@ -118,7 +84,9 @@ def own_loop(made):
 
 ENTRIES = {
     "simulate": lambda key: simulate(*game(1.0), key),
-    "trajectory": lambda key: trajectory(*game(1.0), key, record=lambda played: played.action),
+    "trajectory": lambda key: dpjax.trajectory(
+        *game(1.0), key, record=lambda played: played.action
+    ),
     "simulate_batches": by_batches,
     "sweep": swept,
     "pairs": lambda key: audit.pairs(key, 8, LOSSES, 2),
@@ -128,7 +96,7 @@ ENTRIES = {
     "private_mean": lambda key: stopping.private_mean(
         key, stopping.two_valued(0.5), 8, epsilon=1.0, accuracy=1.0, failure=0.1
     ),
-    **{f"draw: {name}": draw for name, draw in DRAWS.items()},
+    **{f"draw: {name}": lambda key, draw=draw: draw(key, 0.0) for name, draw in DRAWS.items()},
     **{
         f"{name}.{part}": call
         for name, made in MADE.items()
@@ -198,7 +166,8 @@ def test_environments_refuse_them_too_but_need_none_if_they_draw_nothing():
 @pytest.mark.parametrize("around", [jax.jit, jax.vmap])
 def test_traced_keys_are_refused(around):
     keys = jr.split(jr.key(0, impl="rbg"), 2)
-    for draw in (DRAWS["laplace"], DRAWS["level"], DRAWS["wishart"], MADE["thompson"]().init):
+    names = [f"draw: {name}" for name in ("laplace", "level", "wishart")]
+    for draw in (*(ENTRIES[name] for name in names), MADE["thompson"]().init):
         with pytest.raises(TypeError, match=THREEFRY):
             around(draw)(keys if around is jax.vmap else keys[0])
 

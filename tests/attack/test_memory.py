@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's own count"),
 ]
 
-COMMON = """
+PROGRAM = """
 import ctypes, gc, json, warnings
 import jax, numpy as np
 from jax import random as jr
@@ -36,9 +36,7 @@ def game_of(number):
 
 def play(number):
     sweep(game_of(number), np.ones(2), 2, jr.key(0), checkpoints=1, progress=False)
-"""
 
-PROGRAMS = """
 for number in range(3):
     play(number)
 clear_caches()
@@ -55,14 +53,10 @@ print(json.dumps([free, estimate, bounded, kept, megabytes() - begin]))
 """
 
 
-def measured(program):
-    command = [sys.executable, "-c", COMMON + program]
-    out = subprocess.run(command, capture_output=True, text=True, timeout=400, check=True)
-    return json.loads(out.stdout.splitlines()[-1])
-
-
 def test_the_bytes_of_programs_are_those_of_the_process():
-    free, estimate, bounded, kept, left = measured(PROGRAMS)
+    command = [sys.executable, "-c", PROGRAM]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=400, check=True)
+    free, estimate, bounded, kept, left = json.loads(out.stdout.splitlines()[-1])
     print(
         f"programs: 10 games {free:.0f} MB, estimated {estimate:.0f}; 6 more within a bound of 16 "
         f"MB: {bounded:.0f} MB, estimated {kept:.0f}; after clear_caches {left:.0f} MB"

@@ -1,5 +1,6 @@
-"""Audits of mechanisms with a known epsilon, of learners on worst pairs, and of faulty learners."""
+"""Audits of known mechanisms, learners on worst pairs and faulty learners; wrong arguments."""
 
+import inspect
 from functools import cache, partial
 
 import jax
@@ -9,11 +10,13 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, environments, learners, mechanisms, noise, privacy, simulate
+from dpjax import audit, domains, environments, gram, learners, mechanisms, noise, privacy, simulate
 from dpjax.audit import Pair
+from dpjax.audit.audited import examined
 from dpjax.cli import audits
-from dpjax.core import Arms, Privacy
-from dpjax.feedback import unclipped
+from dpjax.core import Arms, Learner, Privacy
+from dpjax.feedback import full, unclipped
+from dpjax.learners.parts.sum_noise import LOCAL
 from tests.audit.test_releases import CHANGED, learner_of
 from tests.refusals import refuses
 
@@ -125,6 +128,47 @@ def test_the_worst_pair_uses_all_that_is_declared(name):
     assert verdict(name, ONCE[name]).spent.max() == pytest.approx(declared, rel=1e-3)
 
 
+def on_items(batch):
+    return partial(mechanisms.per_item, batch=batch)
+
+
+AT = {"delta": 1e-3}
+# Options with which the worst pair spends all that is declared, too.
+OPTIONS = [
+    ("cucb", {"read": "all"}),
+    ("cucb", {"read": "all", "model": "local"}),
+    ("cucb", {"read": "one", "model": "local"}),
+    ("semi_bandit_ftrl", {"read": "all"}),
+    ("semi_bandit_ftrl", {"model": "central"}),
+    ("semi_bandit_ftrl", {"read": "all", "model": "central", **AT}),
+    ("federated_linucb", {"model": "distributed"}),
+    ("glm_sgd", {"model": "joint", "batch": 4, **AT}),
+    ("glm_sgd", {"model": "shuffle", "batch": 4, **AT}),
+    ("linucb", {"gram": gram.gaussian(mechanism=mechanisms.per_item)}),
+    ("limited_updates", {"selector": "laplace"}),
+    # Under replacement it spends twice its epsilon (see test_declarations.py).
+    ("ftrl", {"calibration": "printed", "neighbours": "zero_out"}),
+]
+# In honaker, kary and smooth, noise is drawn in a loop and added to zeros; the sums are releases.
+ON_STREAMS = [on_items(1), on_items(3), mechanisms.honaker, mechanisms.kary, mechanisms.smooth]
+OPTIONS += [("ftrl", {"mechanism": mechanism}) for mechanism in ON_STREAMS]
+PURE = [*LOCAL, *(name for name, law in noise.LAWS.items() if law.pure)]
+OPTIONS += [("sequential_halving", {"noise": name}) for name in PURE]
+OPTIONS += [
+    ("sequential_halving", {"noise": name, **AT}) for name in noise.LAWS if name not in PURE
+]
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(("name", "options"), OPTIONS)
+def test_options_use_all_that_is_declared(name, options):
+    """One percent less for integer noise, whose amount is a whole number."""
+    learner, pairs = subject(name, ONCE[name], **options)
+    verdict = audits.replays(learner, pairs)
+    assert verdict.failed == ()
+    assert verdict.spent.max() == pytest.approx(float(learner.privacy.epsilon), rel=0.02)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(("name", "domain"), ONCE.items())
@@ -135,14 +179,6 @@ def test_every_mutant_is_caught(name, domain):
     found = audit.replayed_mutants(*subject_, audits.keys()[1])
     assert len(found) >= 3
     assert [mistake for mistake, verdict in found.items() if not verdict.failed] == []
-
-
-@pytest.mark.slow
-def test_the_printed_scale_of_agarwal_and_singh_is_right_if_a_round_becomes_zero():
-    """Under replacement it spends twice its epsilon (see test_declarations.py)."""
-    learner, pairs = subject("ftrl", "ball", calibration="printed", neighbours="zero_out")
-    assert not audits.replays(learner, pairs).failed
-    assert float(learner.privacy.epsilon) == pytest.approx(1.0)
 
 
 # Losses out of range ---------------------------------------------------------------------------
@@ -215,3 +251,71 @@ def test_the_table_of_audits(tmp_path):
     }  # fmt: skip
     refuses("there is no 'exp33'", audits.run, (["exp33"], tmp_path))
     refuses("epsilon must be finite, since", audits.run, (["ftrl"], tmp_path), epsilon=np.inf)
+
+
+ROUNDS, ARMS = 4, 3
+NOUNS = ("learner", "pair", "pairs", "key", "choice")
+FUNCTIONS = [name for name in audit.__all__ if inspect.isfunction(getattr(audit, name))]
+SHARED = [(function, noun) for function in FUNCTIONS for noun in NOUNS
+          if noun in inspect.signature(getattr(audit, function)).parameters]  # fmt: skip
+
+
+def right() -> dict:
+    learner = learners.hedge(ROUNDS, ARMS, epsilon=1.0)
+    pair = audit.Pair(jnp.zeros((ROUNDS, ARMS)).at[0].set(1.0), jnp.zeros((ROUNDS, ARMS)))
+    pairs = jax.tree.map(lambda leaf: leaf[None], pair)
+    return {"learner": learner, "pair": pair, "pairs": pairs, "key": jr.key(0), "choice": jr.key(1)}
+
+
+def call(function, values):
+    """The function with these values for the arguments that it takes, and None for the others."""
+    taken = {
+        name: values.get(name)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name in values or (parameter.default is parameter.empty and name != "limits")
+    }
+    return function(**taken)
+
+
+@pytest.mark.parametrize(("function", "noun"), SHARED)
+def test_a_wrong_argument_is_named(function, noun):
+    for value in (1, learners.hedge, jr.split(jr.key(0), 2), right()):
+        with pytest.raises(TypeError, match=rf"^{noun} must be (a|one) "):
+            call(getattr(audit, function), right() | {noun: value})
+
+
+@pytest.mark.parametrize("entry", [np.nan, np.inf, None, "a"])
+def test_losses_of_a_pair_that_are_not_finite_numbers_are_refused(entry):
+    losses, others = map(np.array, right()["pair"])
+    others = others.astype(object)
+    others.flat[0] = entry
+    with pytest.raises(ValueError, match="^pair: others: row 1.* must be finite in float32"):
+        call(audit.epsilon, right() | {"pair": audit.Pair(losses, others)})
+
+
+def from_one(horizon) -> Learner:
+    """Arms are numbered from 1 by mistake."""
+
+    def init(key):
+        del key
+        return jnp.zeros(ARMS), jnp.int32(0)
+
+    def step(sums, key, loss):
+        sums = sums + loss
+        return sums, noise.least(key, sums, 2.0 * (horizon - 1)) + 1
+
+    return Learner(init, step, full, Arms(ARMS), horizon, Privacy(epsilon=1.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "function",
+    [*sorted({name for name, noun in SHARED if noun in ("pair", "pairs")} - {"black_box"}), "all"],
+)
+def test_an_arm_outside_of_the_action_set_is_refused(function):
+    values = right() | {"learner": from_one(ROUNDS)}
+    with pytest.raises(ValueError, match=r"^learner: its action in round \d is not in .* to 2$"):
+        if function == "all":
+            examined(from_one, [ROUNDS], [jr.key(i) for i in range(4)], {}, count=16)
+        else:
+            call(getattr(audit, function), values)

@@ -53,12 +53,6 @@ def test_every_pair_of_values_is_in_a_configuration_or_refused(name):
     assert len(found.configurations) < found.pairs
 
 
-@pytest.mark.search
-def test_every_learner_has_configurations():
-    for name in learners.__all__:
-        assert covered(name).configurations, name
-
-
 # Violations ------------------------------------------------------------------------------------
 
 
@@ -129,10 +123,10 @@ def test_all_pairs_of_options_spend_at_most_what_is_declared(name):
     assert violations(found) == []
 
 
-def accepted(wraps):
-    """Replays every learner that these combinators accept, in each of its ``bases``."""
+def accepted(wraps, most=None):
+    """Replays every learner that these combinators accept, in the first of its ``bases``."""
     for name in learners.__all__:
-        for chosen in bases(name):
+        for chosen in itertools.islice(bases(name), most):
             try:
                 yield tried_within(name, chosen, wraps)
             except Refused:
@@ -146,13 +140,7 @@ def test_every_combinator_over_every_learner(wrap):
 
 
 @pytest.mark.search
-@pytest.mark.parametrize(("inner", "outer"), list(itertools.product(WRAPS, repeat=2)))
-def test_every_two_combinators_over_every_learner(inner, outer):
+@pytest.mark.parametrize("wraps", list(itertools.product(WRAPS, repeat=2)))
+def test_every_two_combinators_over_every_learner(wraps):
     """Each in its default configuration."""
-    found = []
-    for name in learners.__all__:
-        try:
-            found.append(tried_within(name, next(bases(name)), (inner, outer)))
-        except Refused:
-            continue
-    assert violations(found) == []
+    assert violations(accepted(wraps, most=1)) == []

@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import audit, domains, learners, mechanisms, noise
+from dpjax import audit, mechanisms, noise
 from dpjax.audit import Pair, visits
 from dpjax.core import Arms, Batch, BatchLearner, Feedback, Learner, Policies, Privacy, empty_report
 from dpjax.feedback import bandit, contextual
@@ -136,11 +136,6 @@ def in_a_scan_in_a_condition(key, loss):
     return lax.cond(jnp.sum(jr.key_data(key)) == 0, other, lambda: in_a_scan(key, loss))
 
 
-@spends(12.0)
-def side_by_side(key, loss):
-    return jnp.sum(noisy(jr.split(key, 3), loss * WEIGHTS))
-
-
 @spends(2.0 * ((0 + 3) / 1 + (1 + 4) / 2 + (2 + 5) / 3))
 def side_by_side_in_columns(key, loss):
     """Vectors in the columns of a matrix, each with its own scale."""
@@ -163,11 +158,6 @@ def in_two_maps(key, loss):
 @spends(24.0)
 def in_a_scan_that_is_mapped(key, loss):
     return jnp.sum(jax.vmap(lambda own: in_a_scan(own, loss))(jr.split(key, 2)))
-
-
-@spends(12.0)
-def as_exact_sums(key, loss):
-    return jnp.sum(totals(jr.split(key, 3), loss * WEIGHTS))
 
 
 @spends(10.0)
@@ -198,11 +188,6 @@ def flips(key, loss):
     ones = (loss * jnp.array([1.0, 3.0])).astype(jnp.int32)
     found = jax.vmap(lambda own, value: noise.randomized_response(own, value, HALF, 9))
     return found(jr.split(key), ones).astype(jnp.float32)
-
-
-@spends(8.0)
-def as_flips(key, loss):
-    return jnp.sum(flips(key, loss))
 
 
 @spends(np.log(2.0))
@@ -536,19 +521,6 @@ def test_a_release_out_of_reach_is_refused(release):
     for learner in (learner_of(only(beside)), learner_of(only(by_keyword), init)):
         with pytest.raises(ValueError, match=sentence):
             audit.replay(learner, CHANGED, jr.key(0))
-
-
-@pytest.mark.parametrize("mechanism", ["honaker", "kary", "smooth"])
-def test_noise_that_a_mechanism_draws_in_a_loop_is_that_of_its_sums(mechanism):
-    """The noise is added to zeros. The sums are marked as releases; half their noise is found."""
-    made = getattr(mechanisms, mechanism)
-    learner = learners.ftrl(8, domains.simplex(3), epsilon=1.0, mechanism=made)
-    pairs = audit.pairs_for(learner, 4, jr.key(0))
-    found = audit.verdict(learner, pairs, jr.key(1))
-    assert found.failed == () and found.spent.max() == pytest.approx(1.0, rel=1e-5)
-    mutants = audit.mutants(learner, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
-    halved = audit.verdict(mutants["noise halved"], pairs, jr.key(1))
-    assert "epsilon" in halved.failed and halved.spent.max() == pytest.approx(2.0, rel=1e-5)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.01])

@@ -113,21 +113,6 @@ def test_rows_of_new_results_replace_those_of_the_same_learners(tmp_path):
         pages.add(new, old)
 
 
-def test_the_same_learner_in_two_spellings_is_refused(tmp_path, capsys):
-    (tmp_path / "mine.py").write_text(FILE)
-    words = [f"{tmp_path}/mine.py", f"{tmp_path}/mine.py:greedy"]
-    assert main(["audit", *words, "--out", str(tmp_path / "out")]) == 2
-    assert "one is named twice" in capsys.readouterr().err
-
-
-def test_an_error_names_the_learner_of_its_file(tmp_path, capsys):
-    (tmp_path / "mine.py").write_text(
-        FILE.replace("jnp.int32(0))\n    init", "3 + state)\n    init")
-    )
-    assert main(["audit", f"{tmp_path}/mine.py", "--out", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err.startswith(f"dpjax: {tmp_path}/mine.py: line 7: greedy: ")
-
-
 def test_a_failed_printed_calibration_has_its_own_reason():
     row = {**ROW, "epsilon": 1.0, "checks": "pass; printed: epsilon", "printed": 1.0,
            "printed_replay": 2.0, "flagged": True}  # fmt: skip

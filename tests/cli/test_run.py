@@ -210,26 +210,6 @@ def test_a_study_is_played_and_written(tmp_path, capsys, recwarn):
     assert parameters["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "message"),
-    [
-        ("x = 1\n", [], "mine.py: it has no Study"),
-        (STUDY + TWO, [], "mine.py: it has mine and other; choose one, as in "),
-        (STUDY, ["--seeds", "3"], "seeds: set it in the file of the study; leave out --seeds"),
-        (STUDY, ["--epsilon", "1"], "epsilon: set it in the file of the study; leave out"),
-        (STUDY, ["--losses", "a.csv"], "run: pass the Python file of a study, or --losses FILE"),
-        (STUDY, ["--part", "1/2"], "part: it needs a store; pass --store PATH"),
-        (STUDY.replace("trials=4", "trials=0"), [], "mine.py: line 5: ValueError: trials must be"),
-    ],
-)
-def test_a_file_without_one_study_is_refused(text, words, message, tmp_path, capsys):
-    path = write(tmp_path / "mine.py", text)
-    assert main(["run", str(path), *words, "--out", str(tmp_path / "out")]) == 2
-    printed = capsys.readouterr().err
-    assert message in printed and printed.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_name_selects_a_study_and_the_example_has_one(tmp_path):
     path = write(tmp_path / "mine.py", STUDY + "alias = mine\n" + TWO)
     assert run.plan(f"{path}:mine").study.trials == 4

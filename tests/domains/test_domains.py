@@ -377,24 +377,6 @@ def test_domains_come_with_the_losses_that_they_are_usually_played_against():
         assert domains.fitting(domain, losses) is losses
 
 
-# --- projections of a user's set ---
-
-
-def own(**changes):
-    given = {"dim": 3, "minimizer": domains.ball(3).minimizer, "centre": np.zeros(3),
-             "diameter": 2.0, "losses": domains.box_losses(3), **changes}  # fmt: skip
-    return domains.from_minimizer(**given)
-
-
-@pytest.mark.parametrize("exact", [True, False])
-def test_project_is_an_exact_projection_or_a_number_of_steps(exact):
-    ball = domains.ball(3)
-    made = own(project=ball.exact_projection if exact else 400)
-    assert made.exact_projection is (ball.exact_projection if exact else None)
-    far = jnp.array([3.0, -1.0, 2.0])
-    np.testing.assert_allclose(made.project(far), ball.project(far), atol=1e-6 if exact else 1e-2)
-
-
 def test_a_common_shift_does_not_move_a_projection_onto_the_simplex():
     """Beside a shift of 10^7, float32 has no digits for the sum of 1, and no fractions."""
     x = np.float32([0.0, 0.25, 1.5, -0.5])

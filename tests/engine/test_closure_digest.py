@@ -14,6 +14,7 @@ from dpjax.study.programs import pairs
 from tests.audit.test_releases import CHANGED, learner_of
 from tests.engine.notebooks import CALLED, CELLS, KEPT, Notebook, play
 from tests.play import idle
+from tests.test_wrong_uses import uses
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -45,108 +46,11 @@ def is_traced_anew(game):
         return closure_digest._context.value != closure_digest._since
 
 
-# What is read | an expression that reads it | what changes it.
-READ = {
-    "an array": "table = np.ones(3) | jnp.float32(table[2]) | table[2] = 2.0",
-    "a list": "table = [1.0] | table[0] | table[0] = 2.0",
-    "an array of objects": "table = np.array([1.0], object) | table[0] | table[0] = 2.0",
-    "a class": "class Settings: factor = 1.0 | Settings.factor | Settings.factor = 2.0",
-    "slots": (
-        "class Settings: __slots__ = ('factor',)\nsettings = Settings()\nsettings.factor = 1.0 | "
-        "settings.factor | settings.factor = 2.0"),
-    "a property": (
-        "factor = 1.0\nclass Settings:\n    @property\n    def factor(self): return factor\n"
-        "settings = Settings() | settings.factor | factor = 2.0"),
-    "an operator": (
-        "factor = 1.0\nclass Factor:\n    def __mul__(self, point): return factor * point\n"
-        "one = Factor() | one | factor = 2.0"),
-    "a helper": "def helper(): return 1.0 | helper() | def helper(): return 2.0",
-    "a number with the hash of another": (
-        "def helper(): return -1.0 | helper() | def helper(): return -2.0"),
-    "a function within": "factor = 1.0 | (lambda: factor)() | factor = 2.0",
-    "a module": (
-        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0 | "
-        "settings.factor | settings.factor = 2.0"),
-    "another module": "library = np | library.float32(1.0) | library = jnp",
-    "a function of another module": (
-        "import math, cmath\nroot = math.sqrt | root(1.0).real | root = cmath.sqrt"),
-    "a function of a library that keeps a number": (
-        "import optax\nfactor = optax.constant_schedule(1.0) | factor(0) | "
-        "factor = optax.constant_schedule(2.0)"),
-    "a function that keeps its results": (
-        "import functools\nfactor = 1.0\n@functools.lru_cache\ndef helper(): return factor | "
-        "helper() | factor = 2.0; helper.cache_clear()"),
-    "a function with the name of another": (
-        "import functools\nfactor = 1.0\n@functools.wraps(jnp.sin)\n"
-        "def helper(): return factor | helper() | factor = 2.0"),
-    "a global by its name": "factor = 1.0 | globals()['factor'] | factor = 2.0",
-    "a global by a computed name": (
-        "factor = 1.0\nname = 'tor' | globals()['fac' + str(name)] | factor = 2.0"),
-    "a global in a string": "factor = 1.0 | eval('factor + 0.0') | factor = 2.0",
-    "an attribute by its name": (
-        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0 | "
-        "getattr(settings, 'factor') | settings.factor = 2.0"),
-    "an attribute by a computed name": (
-        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
-        "def setting(name): return getattr(settings, name) | setting('fac' + str('tor')) | "
-        "settings.factor = 2.0"),
-    "an attribute in the dict of a module": (
-        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
-        "name = 'fac' | settings.__dict__[name + 'tor'] | settings.factor = 2.0"),
-    "a setting of an installed package": (
-        "import matplotlib\nmatplotlib.factor = 1.0 | matplotlib.factor | matplotlib.factor = 2.0"),
-    "a setting of an installed package by a computed name": (
-        "import matplotlib\nmatplotlib.factor = 1.0\nname = 'fac' | "
-        "vars(matplotlib)[name + 'tor'] | matplotlib.factor = 2.0"),
-    "a setting in a module of an installed package": (
-        "import matplotlib.colors\nmatplotlib.colors.factor = 1.0 | matplotlib.colors.factor | "
-        "matplotlib.colors.factor = 2.0"),
-    "an environment variable": (
-        "import os\nfrom os import getenv as get\nos.environ['FACTOR'] = '1.0' | "
-        "float(os.environ['FACTOR']) | os.environ['FACTOR'] = '2.0'"),
-    "an environment variable by another name of its function": (
-        "import os\nfrom os import getenv as get\nos.environ['FACTOR'] = '1.0' | "
-        "float(get('FACTOR')) | os.environ['FACTOR'] = '2.0'"),
-}  # fmt: skip
-# A function | what changes it.
-PLACES = {
-    "a closure": (
-        "def make():\n    factor = 1.0\n    def cost(point): return factor * point\n"
-        "    def change():\n        nonlocal factor\n        factor = 2.0\n"
-        "    return cost, change\ncost, change = make() | change()"),
-    "a default": "def cost(point, factor=1.0): return factor * point | cost.__defaults__ = (2.0,)",
-    "a keyword default": (
-        "def cost(point, *, factor=1.0): return factor * point | "
-        "cost.__kwdefaults__ = {'factor': 2.0}"),
-    "an object": (
-        "class Cost:\n    def __call__(self, point): return self.factor * point\ninner = Cost()\n"
-        "inner.factor = 1.0\ndef cost(point): return inner(point) | inner.factor = 2.0"),
-    "an attribute of a function": (
-        "def cost(point): return cost.factor * point\ncost.factor = 1.0 | cost.factor = 2.0"),
-    "an argument": (
-        "def helper(low, high): return low\n"
-        "def cost(point): return helper(low=point, high=1.0) | def helper(high, low): return high"),
-}  # fmt: skip
-for name, text in READ.items():
-    cell, read, edit = text.split(" | ")
-    PLACES[name] = f"{cell}\ndef cost(point): return {read} * point | {edit}"
+# {the name of a value: cells that are separated by " | "}
+PLACES = {name: cells.replace("\\n", "\n") for cells, name in uses("values_read.txt")}
+GAME = "def game(point): return game_of(lax.cond(point > 0, cost, cost, point))"
 # They keep the values that they read, and are passed to JAX by name.
-OBJECTS = {
-    "a partial": (
-        "import functools\ntable = np.ones(1)\n"
-        "cost = functools.partial(lambda table, point: float(table[0]) * point, table)",
-        "table[0] = 2.0",
-    ),
-    "a callable": (
-        "class Cost:\n    factor = 1.0\n    def __call__(self, point): return self.factor * point\n"
-        "cost = Cost()",
-        "cost.factor = 2.0",
-    ),
-    "a jitted function": (
-        "factor = 1.0\ndef inner(point): return factor * point\ncost = jax.jit(inner)",
-        "factor = 2.0",
-    ),
-}
+OBJECTS = [PLACES.pop(name) for name in ("a partial", "a callable", "a jitted function")]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -154,24 +58,21 @@ def test_what_a_function_reads_is_found(place, monkeypatch):
     monkeypatch.setenv("FACTOR", "")
     monkeypatch.setattr("matplotlib.factor", None, raising=False)
     monkeypatch.setattr("matplotlib.colors.factor", None, raising=False)
-    cell, edit = PLACES[place].split(" | ")
-    cells = Notebook(
-        cell, "def game(point): return game_of(lax.cond(point > 0, cost, cost, point))"
-    )
+    cell, *read, edit = PLACES[place].split(" | ")
+    cells = Notebook(cell, *(f"def cost(point): return {value} * point" for value in read), GAME)
     assert not is_traced_anew(cells.game) and not is_traced_anew(cells.game)
     cells.run(edit)
     assert is_traced_anew(cells.game)
 
 
-@pytest.mark.parametrize("given", OBJECTS)
+@pytest.mark.parametrize("given", OBJECTS, ids=["a partial", "a callable", "a jitted function"])
 def test_objects_that_jax_keeps_traces_under(given):
     """Even if the game that uses them is new."""
-    cell, edit = OBJECTS[given]
-    game = "def game(point): return game_of(lax.cond(point > 0, cost, cost, point))"
-    cells = Notebook(cell, game)
+    cell, edit = given.split(" | ")
+    cells = Notebook(cell, GAME)
     assert play(cells.game) == [2.0, 6.0]
     cells.run(edit)
-    cells.run(game)
+    cells.run(GAME)
     assert play(cells.game) == [4.0, 12.0]
 
 

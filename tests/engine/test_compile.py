@@ -12,21 +12,15 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import clear_caches, environments, learners, simulate, sweep
+from dpjax import clear_caches, sweep
 from dpjax.engine import compile, devices, one_kernel
-from dpjax.study.traces import trace
+from tests.engine import games
 
-HORIZON, SIZE = 16, (2, 8)
-POINTS = np.array([0.1, 0.2], np.float32)
-
-
-def game(mixing):
-    learner = learners.exp3(HORIZON, 3, mixing=mixing)
-    return learner, environments.bernoulli([0.3, 0.5, 0.5])
+SIZE = (2, 8)
 
 
 def traced():
-    return trace(game, simulate, np.array([8, HORIZON]), POINTS, jr.key(0).dtype)
+    return games.traced(games.game_of("exp3", 16), [8, 16])
 
 
 def test_a_mesh_has_the_platform_of_its_devices(monkeypatch):
@@ -56,7 +50,8 @@ def test_a_sweep_asks_for_kernels_only_on_an_accelerator(monkeypatch, caplog):
 
     def played(checkpoints):  # other checkpoints are another program
         options = {"chunk": 8, "checkpoints": checkpoints, "progress": False}
-        return sweep(game, POINTS, 12, jr.key(0), **options).regret[..., -1]
+        game = games.game_of("exp3", 16)
+        return sweep(game, np.ones(2), 12, jr.key(0), **options).regret[..., -1]
 
     expected = played(1)
     assert "kernels" not in caplog.text

@@ -1,6 +1,5 @@
 """Sweeps on several devices and processes, with little memory, and with failing trajectories."""
 
-import importlib.util
 import itertools
 import math
 import os
@@ -21,9 +20,9 @@ from jax import random as jr
 from dpjax import learners, store, sweep
 from dpjax.core import Arms, Environment, Outcome
 from dpjax.engine import compile, devices, programs
-from dpjax.engine.blocks import empty, halved, put
+from dpjax.engine.blocks import empty, put
 from dpjax.engine.compute import compute
-from tests import ROOT
+from tests import ROOT, script
 from tests.engine.on_devices import SEEDS, plan_of
 from tests.play import idle
 from tests.test_conformance import EPSILONS
@@ -232,15 +231,6 @@ def test_a_chunk_that_does_not_fit_is_halved_with_a_notice(error, meshed, sizes,
         sweep(game, POINTS, 4, jr.key(0), mesh=mesh)
 
 
-def test_blocks_are_halved_along_seeds_first():
-    size, sizes = (7, 5), []
-    while size is not None:
-        sizes.append(size)
-        size = halved(size, 9)
-    assert sizes == [(7, 5), (7, 3), (7, 2), (4, 2), (2, 2)]
-    assert halved((1, 3), 1) == (1, 2) and halved((1, 2), 1) is None
-
-
 def test_the_chunk_fits_into_memory(monkeypatch):
     """Automatically and without a notice: as large as the compiled program allows."""
     game = one_arm_spoiled(0)
@@ -311,13 +301,6 @@ def test_results_wait_for_a_slow_reader():
     assert len(begun) < 12
 
 
-def example(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
 def test_two_slurm_tasks_fill_one_store_and_a_later_run_finds_it_complete(tmp_path):
     """examples/pod.py as started in docs/guides/clusters.md, with the variables that SLURM sets."""
     path = tmp_path / "pod.zarr"
@@ -333,7 +316,7 @@ def test_two_slurm_tasks_fill_one_store_and_a_later_run_finds_it_complete(tmp_pa
     assert "5 points x 6 seeds on 3 devices" in alone
     assert times(path) == written
 
-    pod = example("pod")
+    pod = script("examples/pod.py")
     plain = sweep(pod.game, pod.EPSILONS, 6, jr.key(0))
     assert_same_bits(jax.tree.leaves(plain), jax.tree.leaves(store.read(path)))
 

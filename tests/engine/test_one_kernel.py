@@ -14,7 +14,7 @@ from dpjax import clear_caches, domains, environments, learners, sweep
 from dpjax.engine import compile, one_kernel
 from dpjax.engine.batch_last import batch_last
 from dpjax.maths import laws
-from tests.engine.test_performance import compiled_programs
+from tests.engine.test_performance import GAMES, compiled_programs
 
 pytestmark = pytest.mark.skipif(
     jax.default_backend() != "cpu", reason="only programs for CPU are compiled so"
@@ -115,22 +115,14 @@ def test_a_compiler_that_refuses(monkeypatch):
     np.testing.assert_array_equal(program(example()), jax.jit(looped)(example()))
 
 
-HORIZON, ARMS = 32, 4
-
-
-def exp3_game(mixing):
-    learner = learners.exp3(HORIZON, ARMS, mixing=mixing)
-    return learner, environments.bernoulli((0.3, 0.5, 0.5, 0.5), regret="pseudo")
-
-
 def gradient_game(epsilon):
     # Projection onto the simplex sorts.
     domain = domains.simplex(3)
-    learner = learners.online_gradient(HORIZON, domain, epsilon=epsilon)
+    learner = learners.online_gradient(32, domain, epsilon=epsilon)
     return learner, environments.linear_losses(domain, "iid")
 
 
-@pytest.mark.parametrize(("game", "expected"), [(exp3_game, True), (gradient_game, False)])
+@pytest.mark.parametrize(("game", "expected"), [(GAMES["exp3"], True), (gradient_game, False)])
 def test_sweeps_are_one_kernel_where_they_can(game, expected):
     with compiled_programs() as found:
         sweep(game, np.array([0.1, 0.2]), 4, jr.key(0), checkpoints=2, progress=False)
@@ -138,7 +130,7 @@ def test_sweeps_are_one_kernel_where_they_can(game, expected):
     assert is_one_kernel(program) == expected
 
 
-@pytest.mark.parametrize("game", [exp3_game, gradient_game])
+@pytest.mark.parametrize("game", [GAMES["exp3"], gradient_game])
 def test_pieces_of_a_sweep_change_nothing(game, monkeypatch):
     points, results = np.array([0.1, 0.2]), []
     for trials in (128, 5, 4):

@@ -8,6 +8,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments
+from dpjax.core import Policies
 from dpjax.environments._classification import standardised
 
 
@@ -67,18 +68,22 @@ def test_gap_arms_are_unit_vectors_with_the_law_of_the_paper(dim, gap):
 
 
 @pytest.mark.parametrize("dim", [2, 5, 12])
-def test_a_traced_gap_has_the_arms_of_a_plain_one(dim):
+def test_a_traced_gap_or_scale_has_the_arms_of_a_plain_one(dim):
     """Up to rounding, since a traced gap uses a series in the gap."""
     key = jr.key(3)
 
-    def features(gap):
-        environment = environments.gap_arms(dim, gap=gap, arms=64)
+    def shown(environment):
         return environment.step(environment.init(key), key, always(0))[1].loss[0]
+
+    def features(gap):
+        return shown(environments.gap_arms(dim, gap=gap, arms=64))
 
     traced = jax.jit(features)
     for gap in (0.0, 0.1, 0.8, 1.4):
         np.testing.assert_allclose(traced(jnp.float32(gap)), features(gap), atol=2e-5)
     assert np.abs(np.asarray(traced(jnp.float32(0.1)) - features(0.11))).max() > 1e-3
+    traced = jax.jit(lambda scale: shown(environments.glm_arms(dim, scale=scale)))(jnp.float32(2.0))
+    np.testing.assert_allclose(traced, shown(environments.glm_arms(dim, scale=2.0)), atol=1e-6)
 
 
 def assert_unbiased(losses, means):
@@ -94,19 +99,12 @@ def test_losses_of_gap_arms_have_their_means_and_the_tally_is_the_gap(losses):
     environment = environments.gap_arms(3, gap=0.1, losses=losses)
     states, outcomes = rounds(environment, always(4), 4000, games=4)
     features, loss = outcomes.loss
+    assert features.shape[2:] == (9, 3)  # as many arms as the square of the dimension
     mean = np.einsum("gtkd,gd->gtk", features, np.asarray(states.parameter))
     if losses == "bernoulli":
         assert set(np.unique(loss)) == {-1.0, 1.0}
     assert_unbiased(loss[..., 4], mean[..., 4])
     np.testing.assert_allclose(outcomes.tally, mean[..., 4] + 0.75, atol=1e-5)
-
-
-def test_paper_has_as_many_arms_as_the_square_of_the_dimension():
-    environment = environments.gap_arms(4)
-    found = jax.eval_shape(
-        lambda key: environment.step(environment.init(key), key, always(0))[1].loss, jr.key(0)
-    )
-    assert [each.shape for each in found] == [(16, 4), (16,)]
 
 
 def test_fixed_actions():
@@ -183,3 +181,78 @@ def test_a_constant_column_changes_nothing(constant):
     contexts = standardised(np.stack([other, constant], axis=1))
     np.testing.assert_array_equal(contexts[:, 1], 0.0)
     np.testing.assert_array_equal(contexts, standardised(np.stack([other, 0.0 * other], axis=1)))
+
+
+# --- logistic arms ---
+
+
+@pytest.mark.parametrize("dim", [1, 3, 12])
+def test_features_are_uniform_on_the_sphere_and_theta_is_drawn_once(dim):
+    states, outcomes = rounds(environments.glm_arms(dim, 5, scale=2.0), always(0), 400, games=8)
+    features, _ = outcomes.loss
+    np.testing.assert_allclose(np.linalg.norm(features, axis=-1), 1.0, atol=2e-6)
+    theta = np.asarray(states)
+    np.testing.assert_allclose(np.linalg.norm(theta, axis=1), 2.0, atol=1e-5)
+    assert len(np.unique(theta[:, 0].round(4))) == (8 if dim > 1 else 2)
+    points = features.reshape(-1, dim)
+    error = len(points) ** -0.5
+    assert np.abs(points.mean(axis=0)).max() < 5.0 * error
+    moments = points.T @ points / len(points)
+    assert np.abs(moments - np.eye(dim) / dim).max() < 5.0 * error
+
+
+def test_losses_have_logistic_means_and_the_tally_is_the_gap():
+    """Losses of half the log-odds are rejected."""
+    states, outcomes = rounds(environments.glm_arms(3, 4, scale=3.0), always(2), 4000, games=4)
+    features, losses = outcomes.loss
+    mean = 1.0 / (1.0 + np.exp(-np.einsum("gtkd,gd->gtk", features, np.asarray(states))))
+    assert set(np.unique(losses)) == {0.0, 1.0}
+    assert_unbiased(losses[..., 2], mean[..., 2])
+    other = 1.0 / (1.0 + np.sqrt(1.0 / mean - 1.0))
+    with pytest.raises(AssertionError):
+        assert_unbiased(losses[..., 2], other[..., 2])
+    np.testing.assert_allclose(outcomes.tally, mean[..., 2] - mean.min(axis=-1), atol=1e-5)
+
+
+# --- advice ---
+
+LAWS = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.25, 0.75]]])
+
+
+def test_advice_is_of_laws_that_follow_the_losses():
+    """Expert i loses (1 - w_i) <uniform, l> + w_i min l in each round; losses are 0 or 1."""
+    weights = np.array([0.0, 0.5, 1.0])
+    environment = environments.advice([0.3, 0.5, 0.6, 0.9], 3, informative=weights)
+    assert environment.action_set == Policies(3, 4)
+    _, outcomes = rounds(environment, always(0), 4000)
+    (advice, losses), tally = jax.tree.map(lambda leaf: leaf[0], outcomes[:2])
+    assert advice.shape == (4000, 4, 3)
+    np.testing.assert_allclose(advice.sum(axis=1), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(advice[:, :, 0], 0.25)
+    expected = (1 - weights) * losses.mean(axis=1)[:, None] + weights * losses.min(axis=1)[:, None]
+    np.testing.assert_allclose(tally, losses[:, :1] - expected, atol=1e-6)
+    assert np.abs(losses.mean(axis=0) - [0.3, 0.5, 0.6, 0.9]).max() < 4 * 0.5 / 4000**0.5
+
+
+def test_noise_breaks_ties_and_hides_small_differences():
+    """For losses 0.5 and 0.75, P(U + 0.5 < V + 0.75) = 1 - 0.75^2 / 2 = 0.71875."""
+    environment = environments.advice(np.array([[0.5, 0.75]]), 2, informative=[1.0, 1.0])
+    advice = rounds(environment, always(0), 1, games=20_000)[1].loss[0][:, 0]
+    share = advice[:, 0, :].mean(axis=0)
+    assert np.abs(share - (1 - 0.75**2 / 2)).max() < 4 * 0.45 / 20_000**0.5
+    assert 0.5 < np.mean(advice[:, 0, 0] == advice[:, 0, 1]) < 0.7  # experts draw independently
+
+
+def test_tables_are_replayed():
+    losses = np.array([[0.0, 1.0], [0.5, 0.25]])
+    environment = environments.advice(losses, LAWS)
+    assert environment.horizon == 2
+    for t in range(2):
+        state, outcome = environment.step(jnp.int32(t), jr.key(0), always(0))
+        assert state == t + 1
+        np.testing.assert_allclose(outcome.loss[0], LAWS[t].T)
+        np.testing.assert_allclose(outcome.loss[1], losses[t])
+        np.testing.assert_allclose(outcome.tally, losses[t, 0] - LAWS[t] @ losses[t])
+    assert environments.advice([0.5, 0.5], LAWS).horizon == 2
+    assert environments.advice([0.5, 0.5], LAWS[0]).horizon is None
+    assert float(environment.regret((), jnp.array([2.0, 3.0]))) == 3.0

@@ -144,20 +144,6 @@ def test_regret_is_over_the_certified_bound():
     assert tally.suffered - best - 1e-3 <= regret <= tally.suffered - best + 0.02 * ROUNDS
 
 
-def still(horizon, domain, point):
-    """A learner that plays one point."""
-    action = jnp.asarray(point, jnp.float32)
-    nothing = jnp.zeros(())
-    return Learner(
-        init=lambda key: (nothing, action),
-        step=lambda state, key, seen: (state + seen, action),
-        feedback=value,
-        action_set=domain,
-        horizon=horizon,
-        privacy=Privacy(),
-    )
-
-
 def test_a_users_own_function_and_rows():
     """cosh(<a, x>) for rows a, one per round: the sum is least at 0."""
     rows = jr.normal(jr.key(0), (ROUNDS, 3))
@@ -167,8 +153,9 @@ def test_a_users_own_function_and_rows():
 
     environment = environments.convex_losses(BALL, own, "rows", parameters={"a": rows})
     assert environment.horizon == ROUNDS
-    point = np.array([0.5, 0.0, 0.0])
-    learner = still(ROUNDS, BALL, point)
+    point = jnp.array([0.5, 0.0, 0.0])
+    learner = Learner(lambda key: ((), point), lambda state, key, seen: ((), point), value, BALL,
+                      ROUNDS, Privacy())  # fmt: skip
     run = jax.jit(lambda: simulate(learner, environment, jr.key(0), checkpoints=3))
     result = run()
     suffered = np.cumsum(np.cosh(np.asarray(rows) @ point))

@@ -1,7 +1,5 @@
 """Online PCA: Gram losses and their sensitivities, the environment, and perturbed leaders."""
 
-import subprocess
-import sys
 from functools import partial
 
 import jax
@@ -12,7 +10,7 @@ from jax import random as jr
 
 from dpjax import audit, bounds, domains, environments, learners, mechanisms
 from dpjax.engine import compute
-from tests import ROOT
+from tests.engine.test_devices import run_children
 from tests.play import play_actions, play_table
 
 SIZE, RANK, HORIZON = 4, 2, 64
@@ -81,24 +79,15 @@ def test_the_law_of_the_directions_and_the_regret():
     assert (heavy[:RANK] > 0.3).all() and (heavy[RANK:] < 0.15).all()
 
 
-def leader(horizon, epsilon, domain=FANTOPE, **changes):
-    changes = {"mechanism": mechanisms.stationary, **changes}
-    needed = float(bounds.ftpl_gram_perturbation(horizon, SIZE, RANK))
-    return learners.ftpl(
-        horizon, domain, epsilon=epsilon, delta=1e-5, perturbation=needed, **changes
-    )
-
-
 # Learners that solve PCA without changes.
 SERVE = {
-    "ftpl": leader,
-    "ftrl": lambda horizon, epsilon, domain=FANTOPE, **changes: learners.ftrl(
-        horizon, domain, epsilon=epsilon, delta=1e-5, noise="gaussian", **changes
+    "ftpl": partial(
+        learners.ftpl, mechanism=mechanisms.tree,
+        perturbation=float(bounds.ftpl_gram_perturbation(8, SIZE, RANK)),
     ),
-    "private_ftal": lambda horizon, epsilon, domain=FANTOPE, **changes: learners.private_ftal(
-        horizon, domain, epsilon=epsilon, delta=1e-5, noise="gaussian", **changes
-    ),
-}
+    "ftrl": partial(learners.ftrl, noise="gaussian"),
+    "private_ftal": partial(learners.private_ftal, noise="gaussian"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -110,10 +99,9 @@ def test_a_replaced_direction_spends_what_is_declared(name):
     rows = jnp.asarray(-outer(np.tile(np.eye(SIZE)[:1], (8, 1))), jnp.float32)
     other = rows.at[0].set(jnp.asarray(-outer(np.eye(SIZE)[1:2])[0], jnp.float32))
     pair = audit.Pair(rows, other)
-    tree = {} if name != "ftpl" else {"mechanism": mechanisms.tree}
     for diameters, caught in ((GRAM.diameters, False), ((GRAM.norms[0], 1.0), True)):
         domain = FANTOPE._replace(losses=GRAM._replace(diameters=diameters))
-        learner = SERVE[name](8, 1.0, domain=domain, **tree)
+        learner = SERVE[name](8, domain, epsilon=1.0, delta=1e-5)
         spent = float(audit.spent(audit.replay(learner, pair, jr.key(0)), 1e-5))
         assert (spent > 1.3) if caught else spent == pytest.approx(1.0, rel=1e-3)
 
@@ -160,4 +148,4 @@ def test_a_sweep_over_matrices_of_16_by_16_ends():
         "    return learner, environments.spiked_covariance(16)\n"
         "sweep(game, np.array([1.0, np.inf]), 24, jax.random.key(0), progress=False)\n"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120, check=True)
+    run_children([["-c", code]], 120)

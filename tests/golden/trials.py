@@ -7,13 +7,14 @@ number of trials with other actions. Points differ if they are more than 1e-5 ap
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
 import numpy as np
 from jax import random as jr
 
-from dpjax import learners, simulate
+from dpjax import learners, trajectory
 from tests.golden import make
 
 TRIALS = 32
@@ -25,9 +26,8 @@ def actions(names):
     for name in names:
         learner = make.build(name)
         for nature, environment in make.natures(name).items():
-            recorded = make.recorded(environment)
-            tally = jax.jit(jax.vmap(lambda key: simulate(learner, recorded, key).tally))(keys)  # noqa: B023
-            played[f"{name} {nature}"] = np.asarray(tally[1])
+            play = partial(trajectory, learner, environment, record=make.action_and_loss)
+            played[f"{name} {nature}"] = np.asarray(jax.jit(jax.vmap(play))(keys)[0])
     return played
 
 

@@ -16,19 +16,9 @@ import tomllib
 import pytest
 
 from dpjax import learners
-from tests import ROOT
-from tests.test_benchmarks import BENCHMARKS
+from tests import ROOT, script
 
 pytestmark = pytest.mark.accelerator
-
-
-@pytest.fixture(scope="module")
-def kernels():
-    """The module of benchmarks/kernels.py."""
-    specification = importlib.util.spec_from_file_location("kernels", BENCHMARKS / "kernels.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +42,11 @@ def compilers():
 
 @pytest.mark.parametrize("target", ["triton", "mosaic_gpu", "tpu"])
 @pytest.mark.parametrize("name", learners.__all__)
-def test_every_learner_compiles_as_one_kernel(kernels, compilers, name, target, monkeypatch):
+def test_every_learner_compiles_as_one_kernel(compilers, name, target, monkeypatch):
     for variable, value in compilers.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.delenv("XLA_FLAGS", raising=False)  # libtpu rejects the flags of tests/__init__.py
-    found = kernels.in_process(name, target)
+    found = script("benchmarks/kernels.py").in_process(name, target)
     assert found["layout"] == "one kernel", found["why"]
     assert found.get("spilled", 0) <= (16 if name == "track_and_stop" else 0)
     # A kernel compiles in 14 seconds or less on a quiet machine, and in 28 beside other work. For a

@@ -14,6 +14,8 @@ from dpjax.learners.parts.arm_sums import ArmSums
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 LONGEST = 2**31 - 1
 
 
@@ -55,10 +57,13 @@ def neighbours(batches, last=0.0, changed=1.0):
 
 
 def spent(learner, pairs):
-    """The cost of each pair, in multiples of the declared epsilon."""
+    """The cost of each pair in multiples of the declared epsilon or, if delta > 0, of rho."""
     replayed = jax.jit(jax.vmap(lambda pair: audit.replay(learner, pair, jr.key(0))))(pairs)
     assert np.all(replayed.same_actions) and np.all(replayed.same_scales)
-    return np.asarray(replayed.pure) / float(learner.privacy.epsilon)
+    if learner.privacy.delta == 0.0:
+        return np.asarray(replayed.pure) / float(learner.privacy.epsilon)
+    np.testing.assert_array_equal(replayed.gaussian, replayed.rho)
+    return np.asarray(replayed.rho) / float(learner.privacy.rho)
 
 
 def longest_batch(learner, pairs):
@@ -75,45 +80,34 @@ def longest_batch(learner, pairs):
     return int(jnp.max(jax.jit(lambda: jax.lax.scan(one, start, inputs)[1])()))
 
 
-TWO = [[1.0, 0.0], [0.0, 1.0]]
 # Each with the number of batches that it sees within the horizon and uses.
-BY_BATCHES = {
-    "adap_ucb": (lambda e: learners.adap_ucb(LONGEST, 2, epsilon=e), 62),
-    "adap_klucb": (lambda e: learners.adap_klucb(LONGEST, 2, epsilon=e), 62),
-    "dp_klucb": (lambda e: learners.dp_klucb(LONGEST, 2, epsilon=e), 62),
-    "dp_imed": (lambda e: learners.dp_imed(LONGEST, 2, epsilon=e), 62),
-    "successive_elimination": (
-        lambda e: learners.successive_elimination(LONGEST, 2, epsilon=e, failure=2.4e-5), 20
-    ),
-    "linear_elimination": (lambda e: learners.linear_elimination(LONGEST, TWO, epsilon=e), 39),
-    "linear_elimination, local": (
-        lambda e: learners.linear_elimination(LONGEST, TWO, epsilon=e, noise="local_laplace"), 41
-    ),
-    "batched_bandit": (
-        lambda e: learners.batched_bandit(LONGEST, 2, epsilon=e * 2.0**-29, base="exp2"), 4
-    ),
-}  # fmt: skip
-QUICK = {"adap_ucb", "batched_bandit"}
+BY_BATCHES = [
+    ("adap_ucb", 62, {"epsilon": 1.0}),
+    ("adap_klucb", 62, {"epsilon": 1.0}),
+    ("dp_klucb", 62, {"epsilon": 1.0}),
+    ("dp_imed", 62, {"epsilon": 1.0}),
+    ("adac_ucb", 62, {"rho": 0.02}),
+    ("adac_gope", 39, {"rho": 0.02}),
+    ("successive_elimination", 20, {"epsilon": 1.0, "failure": 2.4e-5}),
+    ("linear_elimination", 39, {"epsilon": 1.0}),
+    ("linear_elimination", 41, {"epsilon": 1.0, "noise": "local_laplace"}),
+    ("batched_bandit", 4, {"epsilon": 2.0**-29, "base": "exp2"}),
+]
 
 
-@pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in BY_BATCHES],
-)
-def test_one_loss_among_a_billion_costs_what_is_declared(name):
-    """In each batch in turn, short or long, it is epsilon; with half the noise, twice as much."""
-    make, batches = BY_BATCHES[name]
-    learner, pairs = given_totals(make(1.0), batches), neighbours(batches)
+@pytest.mark.parametrize(("name", "batches", "options"), BY_BATCHES)
+def test_one_loss_among_a_billion_costs_what_is_declared(name, batches, options):
+    """In each batch in turn. With half the noise it is twice epsilon, or four times rho."""
+    arms = np.eye(2) if name in ("linear_elimination", "adac_gope") else 2
+    learner = given_totals(getattr(learners, name)(LONGEST, arms, **options), batches)
+    pairs = neighbours(batches)
     assert longest_batch(learner, pairs) > 2**27  # beyond the resolution of one float32
-    found = spent(learner, pairs)
-    np.testing.assert_allclose(found, 1.0, rtol=1e-6)
+    np.testing.assert_allclose(spent(learner, pairs), 1.0, rtol=1e-5)
     one = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
     halved = audit.mutants(learner, one)["noise halved"]
-    np.testing.assert_allclose(spent(halved, pairs), 2.0, rtol=1e-6)
+    np.testing.assert_allclose(spent(halved, pairs), 4.0 if "rho" in options else 2.0, rtol=1e-5)
 
 
-@pytest.mark.usefixtures("quick_compilation")
 def test_one_loss_vector_among_a_billion_moves_the_draw_of_limited_updates():
     """Between level arms, (0, 1) for (1, 0) costs epsilon / 2 after a batch of any size.
 
@@ -143,7 +137,6 @@ def at_the_end_of_a_billion(name):
     return learner._replace(init=lambda key: (state, arm), horizon=2)
 
 
-@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("name", ["lazy_ucb", "dp_ucb_int"])
 def test_the_billionth_loss_of_an_arm_costs_what_is_declared(name):
     """Epsilon for a mean released once, n^(-v / 2) for release n of dp_ucb_int."""

@@ -1,60 +1,39 @@
 """The reproduction of Agarwal & Singh 2017: its statistics, its files, and its results."""
 
-import json
-
 import numpy as np
 import pytest
 import xarray
 
 from dpjax import bounds
 from dpjax.papers import agarwal2017
-from dpjax.papers._shared import exponents
-from tests.papers.small import counted, files, names, read_rows
-
-
-@pytest.fixture(scope="module")
-def reproduced(tmp_path_factory):
-    """A small run of everything, with some of the learners: (folder, printed text)."""
-    out = tmp_path_factory.mktemp("results") / "agarwal2017"
-    with pytest.MonkeyPatch.context() as patch:
-        more = ("cube", "FTRL, identical law", "shrinking dartboard")
-        patch.setattr(agarwal2017, "QUICK", (*agarwal2017.QUICK, *more))
-        patch.setattr(agarwal2017, "HORIZON_LEARNERS", ("FTRL",))
-        printed = counted(agarwal2017.reproduce, 14)(out, horizon=2**9, trials=16, progress=False)
-    return out, printed
+from tests.papers.small import played
 
 
 @pytest.mark.slow
-def test_files_and_their_rows(reproduced):
-    out, printed = reproduced
-    tables = ("", "_free", "_slopes")
-    assert names(out) == files("agarwal2017", ("", "_horizon", "_map"), tables)
-    free = read_rows(out / "agarwal2017_free.csv")
+def test_free_epsilons_have_their_intervals():
+    free = played("agarwal2017").tables["_free"]
     assert len(free) == 3 * 3 + 2  # for experts, also Hedge and the dartboard
     for row in free:
-        assert float(row["low"]) <= float(row["epsilon"]) <= float(row["high"])
-        assert row["learner"] in printed
-    parameters = json.loads((out / "parameters.json").read_text())
-    assert parameters["horizon"] == 2**9 and parameters["trials"] == 16
+        assert row.low <= row.epsilon <= row.high
+        assert row.learner in played("agarwal2017").printed
 
 
 @pytest.mark.slow
-def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
+def test_regret_falls_with_epsilon_and_stays_below_the_bound():
     """From nearly always the centre to nearly FTRL without privacy, in 16 trials."""
-    rows = read_rows(reproduced[0] / "agarwal2017.csv")
     for instance, about in agarwal2017.INSTANCES.items():
-        keys = {"instance": instance, "learner": "FTRL, identical law", "horizon": "512"}
-        mine = [row for row in rows if all(row[k] == v for k, v in keys.items())]
-        regret = np.array([float(row["regret"]) for row in mine])
-        error = np.array([float(row["standard_error"]) for row in mine])
-        assert regret[0] > 0.8 * float(mine[0]["centre"])
+        keys = instance, "FTRL, identical law", 512
+        rows = played("agarwal2017").tables[""]
+        mine = [row for row in rows if (row.instance, row.learner, row.horizon) == keys]
+        regret, error, printed, epsilon = np.transpose(
+            [(row.regret, row.standard_error, row.bound, row.epsilon) for row in mine]
+        )
+        assert regret[0] > 0.8 * mine[0].centre
         assert regret[-2] == pytest.approx(regret[-1], rel=0.02)
         assert (np.diff(regret[:-1]) < 4 * error[:-2]).all()
-        bound = bounds.ftrl(
-            512, 10, np.array([float(r["epsilon"]) for r in mine]), domain=about.domain
-        )
+        bound = bounds.ftrl(512, 10, epsilon, domain=about.domain)
         assert (regret + 4 * error < bound).all()
-        np.testing.assert_allclose([float(row["bound"]) for row in mine], bound, rtol=1e-5)
+        np.testing.assert_allclose(printed, bound, rtol=1e-5)
 
 
 def test_free_epsilon_is_where_the_ratio_crosses_ten_percent():
@@ -72,21 +51,6 @@ def test_free_epsilon_is_where_the_ratio_crosses_ten_percent():
     assert found[0]["epsilon"] == pytest.approx(10**0.5)
     assert found[1]["epsilon"] == np.inf and found[2]["epsilon"] == 0.0
     assert [row["without_privacy"] for row in found] == [1.0] * 3
-
-
-def test_slope_finds_a_power_law_and_its_interval_covers_it():
-    """cost = x^1.5 with 20 % noise on each of 200 trials; unusable points are left out."""
-    x = xarray.DataArray(2.0 ** np.arange(6), dims="x")
-    noise = 1.0 + 0.2 * np.random.default_rng(0).normal(size=(6, 200))
-    cost = x.values[:, None] ** 1.5 * noise
-    cost[0] = 1e6
-    cost = xarray.DataArray(cost, dims=["x", "trial"])
-    usable = xarray.DataArray(np.arange(6) > 0, dims="x")
-    found = exponents(cost, x, usable)
-    assert found.low < 1.5 < found.high and found.high - found.low < 0.1
-    assert found.low < found.slope < found.high
-    assert (found.points, found["from"], found["to"]) == (5, 2.0, 32.0)
-    assert np.isnan(exponents(cost, x, usable & (x < 4.0)).slope)
 
 
 def test_exponents_are_fitted_where_all_learners_can_be_read():

@@ -1,57 +1,31 @@
 """The reproduction of Ene, Nguyen & Vladu 2021: a small run, its numbers, its exponents."""
 
-import json
-
 import numpy as np
 import pytest
 import xarray
 
 from dpjax.papers import ene2021
-from tests.papers.small import counted, files, keep_only, names, read_rows
-
-
-@pytest.fixture(scope="module")
-def reproduced(tmp_path_factory):
-    """A small run on the ball only: (folder, printed text)."""
-    out = tmp_path_factory.mktemp("results") / "ene2021"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ene2021, "EPSILONS", (1.0, 10.0, 1000.0))
-        patch.setattr(ene2021, "RATES", (1.0, 1 / 64))
-        keep_only(patch, ene2021, BASELINES=("PRIVATEBANDIT", "PRIVATEBANDIT, buffered"))
-        printed = counted(ene2021.reproduce, 5)(out, horizon=2**8, trials=16, progress=False)
-    return out, printed
+from tests.papers.small import played
 
 
 @pytest.mark.slow
-def test_files_and_their_rows(reproduced):
-    out, printed = reproduced
-    tables = ("", "_slopes", "_baselines")
-    assert names(out) == files("ene2021", ("", "_epsilon", "_dim"), tables)
-    assert "PRIVATEBANDIT" in printed
-    assert json.loads((out / "parameters.json").read_text())["trials"] == 16
-    rows = read_rows(out / "ene2021.csv")
-    # Seven points at two horizons, then ten over epsilon and seven at one dimension.
-    assert len(rows) == 3 * 7 + 10
-    for row in rows:
-        assert float(row["certified_distance"]) <= 2.0 * (13.5 / 17) ** 0.5
-
-
-@pytest.mark.slow
-def test_regret_falls_with_epsilon_and_with_the_noise(reproduced):
-    rows = read_rows(reproduced[0] / "ene2021.csv")[14:24]
-    regret = {(row["calibration"], float(row["epsilon"])): float(row["regret"]) for row in rows}
+def test_regret_falls_with_epsilon_and_with_the_noise():
+    """Seven points at two horizons, then ten over epsilon and seven at one dimension."""
+    tables, printed, _ = played("ene2021")
+    assert "PRIVATEBANDIT" in printed and len(tables[""]) == 3 * 7 + 10
+    assert max(row.certified_distance for row in tables[""]) <= 2.0 * (13.5 / 17) ** 0.5
+    regret = {(row.calibration, row.epsilon): row.regret for row in tables[""][14:24]}
     none = regret["none", np.inf]
     for name in ("single_change", "batch_norm", "printed"):
         levels = [regret[name, e] for e in (1.0, 10.0, 1000.0)]
         assert levels[0] > levels[1] > levels[2] > 0.95 * none
     assert regret["single_change", 10.0] < regret["printed", 10.0]
     assert regret["single_change", 1000.0] < 1.05 * none
-    baselines = read_rows(reproduced[0] / "ene2021_baselines.csv")
-    by_name = {(row["learner"], float(row["epsilon"])): float(row["regret"]) for row in baselines}
-    assert by_name["PRIVATEBANDIT", 1.0] > by_name["PRIVATEBANDIT", np.inf]
+    baseline = {(row.learner, row.epsilon): row.regret for row in tables["_baselines"]}
+    assert baseline["PRIVATEBANDIT", 1.0] > baseline["PRIVATEBANDIT", np.inf]
     # The learner alone and the learner with a given scale are the same.
-    assert by_name["PRIVATEBANDIT", np.inf] == pytest.approx(none, rel=1e-4)
-    assert by_name["PRIVATEBANDIT", 1.0] == pytest.approx(regret["single_change", 1.0], rel=1e-3)
+    assert baseline["PRIVATEBANDIT", np.inf] == pytest.approx(none, rel=1e-4)
+    assert baseline["PRIVATEBANDIT", 1.0] == pytest.approx(regret["single_change", 1.0], rel=1e-3)
 
 
 def test_slopes_of_regret_and_of_what_noise_costs():
@@ -73,6 +47,9 @@ def test_slopes_of_regret_and_of_what_noise_costs():
         assert row["low"] < wanted < row["high"] and row["high"] - row["low"] < 0.1
         assert row["low"] < row["slope"] < row["high"]
     assert [row["calibration"] for row in found] == ["none", "single_change less none"]
+    one = data.isel(horizon=[0])
+    row, _ = ene2021.slope_rows(one, ("ball", "gaussian"), "T", one.horizon, paper)
+    assert np.isnan(row["slope"])
 
 
 def test_signal_to_noise_by_hand():

@@ -1,94 +1,57 @@
 """The reproduction of Hanna et al. 2022: its files and its tables."""
 
-import json
-
 import numpy as np
 import pytest
 import xarray
 
 from dpjax import bounds
 from dpjax.papers import hanna2022
-from tests.papers.small import counted, files, keep_only, names, read_rows
-
-
-@pytest.fixture(scope="module")
-def reproduced(tmp_path_factory):
-    """A small run of everything, with some of the learners: (folder, printed text)."""
-    out = tmp_path_factory.mktemp("results") / "hanna2022"
-    with pytest.MonkeyPatch.context() as patch:
-        keep_only(patch, hanna2022, BY_BATCHES=("exact", "DP-SE"), BY_ROUNDS=("UCB1",))
-        patch.setattr(hanna2022, "ZETAS", (1.0,))
-        patch.setattr(hanna2022, "LENGTHS", (1.0, 0.1))
-        patch.setattr(hanna2022, "ROUNDS", 2000)
-        printed = counted(hanna2022.reproduce, 7)(out, horizon=10**5, trials=32, progress=False)
-    return out, printed
+from tests.papers.small import played
 
 
 @pytest.mark.slow
-def test_files_and_their_rows(reproduced):
-    out, printed = reproduced
-    tables = ("", "_horizon", "_exponents", "_nets", "_rounds")
-    assert names(out) == files("hanna2022", ("", "_curves", "_horizon", "_rounds"), tables)
-    rows = read_rows(out / "hanna2022.csv")
-    # By batches at eight epsilons, and at five with LinUCB and UCB1, which has no epsilon.
-    assert len(rows) == 2 * 8 + 3 * 5 + 1
-    parameters = json.loads((out / "parameters.json").read_text())
-    assert parameters["horizon"] == 10**5 and parameters["round_horizon"] == 2000
-    assert parameters["horizons"] == [10**4, 10**5]
-    assert "exact" in printed and "zeta" in printed
-
-
-@pytest.mark.slow
-def test_elimination_uses_what_arms_tell_of_each_other(reproduced):
+def test_elimination_uses_what_arms_tell_of_each_other():
     """From epsilon 1 on, less than half of the regret of DP-SE, by 4 standard errors.
 
     It is below the bound, and falls with epsilon.
     """
-    rows = read_rows(reproduced[0] / "hanna2022.csv")
-    mine, other = (
-        {
-            float(row["epsilon"]): row
-            for row in rows
-            if (row["learner"], row["horizon"]) == (name, "100000")
-        }
-        for name in ("exact", "DP-SE")
-    )
+    tables, printed, parameters = played("hanna2022")
+    # By batches at eight epsilons, and at five with LinUCB and UCB1, which has no epsilon.
+    assert len(tables[""]) == 2 * 8 + 3 * 5 + 1
+    assert (parameters["round_horizon"], parameters["horizons"]) == (2000, [10**4, 10**5])
+    assert "exact" in printed and "zeta" in printed
+    rows = {(row.learner, row.epsilon): row for row in tables[""] if row.horizon == 10**5}
+    mine = [row for (name, _), row in sorted(rows.items()) if name == "exact"]
     for epsilon in (1.0, 10.0, np.inf):
-        high = float(mine[epsilon]["mean"]) + 4 * float(mine[epsilon]["standard_error"])
-        assert high < 0.5 * float(other[epsilon]["mean"])
-    for epsilon, row in mine.items():
-        bound = bounds.linear_elimination(1e5, 20, 5, epsilon)
-        assert float(row["upper"]) == pytest.approx(bound, rel=1e-5)
-        assert float(row["q95"]) <= bound
-    means = [float(mine[epsilon]["mean"]) for epsilon in sorted(mine)]
-    assert means[-1] < means[-3] < means[2]
+        row = rows["exact", epsilon]
+        assert row.mean + 4 * row.standard_error < 0.5 * rows["DP-SE", epsilon].mean
+    for row in mine:
+        bound = bounds.linear_elimination(1e5, 20, 5, row.epsilon)
+        assert row.upper == pytest.approx(bound, rel=1e-5)
+        assert row.q95 <= bound
+    assert mine[-1].mean < mine[-3].mean < mine[2].mean
 
 
 @pytest.mark.slow
-def test_worst_length_is_at_least_as_bad_as_length_one(reproduced):
-    rows = read_rows(reproduced[0] / "hanna2022_horizon.csv")
-    assert len(rows) == 2 * 3 * 2
-    assert all(float(row["worst"]) >= float(row["mean"]) for row in rows)
-    exponents = read_rows(reproduced[0] / "hanna2022_exponents.csv")
-    for row in exponents:
-        assert float(row["low"]) <= float(row["exponent"]) <= float(row["high"])
+def test_worst_length_is_at_least_as_bad_as_length_one():
+    tables = played("hanna2022").tables
+    assert len(tables["_horizon"]) == 2 * 3 * 2
+    assert all(row.worst >= row.mean for row in tables["_horizon"])
+    assert all(row.low <= row.exponent <= row.high for row in tables["_exponents"])
 
 
 @pytest.mark.slow
-def test_nets_and_overtaking(reproduced):
+def test_nets_and_overtaking():
     """Regret to the circle has two parts; with less regret at the end, a learner has overtaken."""
-    (net,) = read_rows(reproduced[0] / "hanna2022_nets.csv")
+    (net,) = played("hanna2022").tables["_nets"]
     # Three points, with theta at 60 degrees from the two best.
-    assert net["arms"] == "3"
-    assert float(net["net_to_circle"]) == pytest.approx(1e5 * 0.25)
-    assert float(net["total"]) == pytest.approx(
-        float(net["to_the_net"]) + float(net["net_to_circle"]), rel=1e-5
-    )
-    rows = read_rows(reproduced[0] / "hanna2022_rounds.csv")
-    assert [row["learner"] for row in rows] == ["LinUCB", "UCB1"] * 5
-    assert all(row["horizon"] == "2000" for row in rows)
+    assert net.arms == 3 and net.net_to_circle == pytest.approx(1e5 * 0.25)
+    assert net.total == pytest.approx(net.to_the_net + net.net_to_circle, rel=1e-5)
+    rows = played("hanna2022").tables["_rounds"]
+    assert [row.learner for row in rows] == ["LinUCB", "UCB1"] * 5
     for row in rows:
-        assert (row["from_round"] == "") == (float(row["other"]) <= float(row["elimination"]))
+        assert row.horizon == 2000
+        assert (row.from_round == "") == (row.other <= row.elimination)
 
 
 def test_the_exponent_is_that_of_the_worst_length():

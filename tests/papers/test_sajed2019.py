@@ -1,31 +1,12 @@
 """The reproduction of Sajed & Sheffet 2019: its files and its tables."""
 
-import json
-
 import numpy as np
 import pytest
 import xarray
 
 from dpjax import bounds
 from dpjax.papers import sajed2019, sajed2019_stopping
-from tests.papers.small import counted, files, keep_only, names, read_rows
-
-
-@pytest.fixture(scope="module")
-def reproduced(tmp_path_factory):
-    """A small run of everything, with some of the learners: (folder, printed text)."""
-    out = tmp_path_factory.mktemp("results") / "sajed2019"
-    with pytest.MonkeyPatch.context() as patch:
-        keep_only(
-            patch, sajed2019,
-            BY_BATCHES=("DP-SE", "AdaP-KLUCB"),
-            BY_ROUNDS=("DP-UCB, split", "DP-UCB-Int, printed", "Lazy-UCB"),
-            NOT_PRIVATE=("UCB1",),
-        )  # fmt: skip
-        patch.setattr(sajed2019_stopping, "play_stopping", lambda limit, trials: STOPPING)
-        printed = counted(sajed2019.reproduce, 10)(out, horizon=10**5, trials=128, progress=False)
-    return out, printed
-
+from tests.papers.small import played
 
 ROUNDS = xarray.DataArray(
     [[300.0, 500.0], [256.0, 512.0]],
@@ -34,79 +15,62 @@ ROUNDS = xarray.DataArray(
 STOPPING = xarray.Dataset({"rounds": ROUNDS, "wrong": ROUNDS < 300.0})
 
 
+def small():
+    """The small run, with these stopping times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sajed2019_stopping, "play_stopping", lambda limit, trials: STOPPING)
+        return played("sajed2019")
+
+
 @pytest.mark.slow
-def test_files_and_their_rows(reproduced):
-    out, printed = reproduced
-    figures = ("", "_epsilon", "_horizon", "_laws", "_rounds")
-    tables = ("", "_horizon", "_knee", "_pairwise", "_stopping")
-    assert names(out) == files("sajed2019", figures, tables)
-    rows = read_rows(out / "sajed2019.csv")
-    # Two instances at {0.1, 1, inf} by batches, two epsilons by rounds, and five more on C2; UCB1
-    # on two instances.
+def test_regret_of_dp_se_on_the_second_instance_has_its_two_modes():
+    """T = 1e5: 2433.75 after one epoch, 3436.875 after two with two arms, at epsilon = 1.
+
+    Two instances at {0.1, 1, inf} by batches, two epsilons by rounds, and five more on C2; UCB1 on
+    two instances.
+    """
+    rows = small().tables[""]
     assert len(rows) == 2 * 2 * 3 + 3 * (2 * 2 + 5) + 2
-    parameters = json.loads((out / "parameters.json").read_text())
-    assert parameters["horizon"] == 10**5 and parameters["round_horizon"] == 250
-    assert "DP-SE" in printed and "pairwise" in printed
-
-
-def final(out, **wanted):
-    rows = read_rows(out / "sajed2019.csv")
-    (row,) = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-    return row
+    assert small().parameters["round_horizon"] == 250
+    assert "DP-SE" in small().printed and "pairwise" in small().printed
+    wanted = "C2", "DP-SE", 1.0
+    (row,) = [row for row in rows if (row.instance, row.learner, row.asked) == wanted]
+    assert {row.q5, row.q25, row.q50, row.q75, row.q95} <= {2433.75, 3436.88, 3436.875}
+    assert 2433.75 < row.mean < 3436.875
 
 
 @pytest.mark.slow
-def test_regret_of_dp_se_on_the_second_instance_has_its_two_modes(reproduced):
-    """T = 1e5: 2433.75 after one epoch, 3436.875 after two with two arms, at epsilon = 1."""
-    row = final(reproduced[0], instance="C2", learner="DP-SE", asked="1")
-    quantiles = {float(row[f"q{q}"]) for q in (5, 25, 50, 75, 95)}
-    assert quantiles <= {2433.75, 3436.88, 3436.875}
-    assert 2433.75 < float(row["mean"]) < 3436.875
-
-
-@pytest.mark.slow
-def test_each_learner_stands_at_the_epsilon_that_it_declares(reproduced):
-    for row in read_rows(reproduced[0] / "sajed2019.csv"):
-        if row["learner"] == "DP-UCB-Int, printed" and row["asked"] != "inf":
+def test_each_learner_stands_at_the_epsilon_that_it_declares():
+    """Lower bounds are those of the declared epsilon. They hold for pure privacy only."""
+    rows = small().tables[""]
+    assert any(row.delta > 0.0 for row in rows)
+    for row in rows:
+        if row.learner == "DP-UCB-Int, printed" and row.asked != np.inf:
             # From f = 1 on, reached at epsilon 1, a larger epsilon changes nothing.
-            assert float(row["epsilon"]) > 1.2 * min(float(row["asked"]), 1.0)
-            assert float(row["delta"]) > 0.0
-        elif row["learner"] == "DP-UCB, split":
+            assert row.epsilon > 1.2 * min(row.asked, 1.0) and row.delta > 0.0
+        elif row.learner == "DP-UCB, split":
             # Five trees share the requested epsilon, and a loss enters only one of them.
-            assert float(row["epsilon"]) == pytest.approx(float(row["asked"]) / 5, rel=1e-5)
-        elif row["learner"] != "UCB1":
-            assert float(row["epsilon"]) == float(row["asked"])
-
-
-@pytest.mark.slow
-def test_private_lower_bounds_are_those_of_the_declared_epsilon(reproduced):
-    """They hold for pure privacy, and are left empty if delta is positive."""
-    rows = read_rows(reproduced[0] / "sajed2019.csv")
-    assert any(float(row["delta"]) > 0.0 for row in rows)
-    for row in rows:
-        if float(row["delta"]) > 0.0:
-            assert row["lower_d_epsilon"] == row["lower_shariff_sheffet"] == ""
+            assert row.epsilon == pytest.approx(row.asked / 5, rel=1e-5)
+        elif row.learner != "UCB1":
+            assert row.epsilon == row.asked
+        if row.delta > 0.0:
+            assert row.lower_d_epsilon == row.lower_shariff_sheffet == ""
         else:
-            bound = bounds.d_epsilon(
-                float(row["horizon"]), sajed2019.means(row["instance"]), float(row["epsilon"])
-            )
-            assert float(row["lower_d_epsilon"]) == pytest.approx(bound, rel=1e-4)
+            bound = bounds.d_epsilon(row.horizon, sajed2019.means(row.instance), row.epsilon)
+            assert row.lower_d_epsilon == pytest.approx(bound, rel=1e-4)
 
 
 @pytest.mark.slow
-def test_regret_lies_between_nothing_and_the_theorems_bounds(reproduced):
-    rows = [row for row in read_rows(reproduced[0] / "sajed2019.csv") if row["upper"]]
+def test_regret_lies_between_nothing_and_the_theorems_bounds():
+    rows = [row for row in small().tables[""] if row.upper]
     assert len(rows) == 2 * 3
-    for row in rows:
-        assert float(row["mean"]) - 4 * float(row["standard_error"]) > 0.0
-        assert float(row["q95"]) <= float(row["upper"])
+    assert all(row.mean > 4 * row.standard_error and row.q95 <= row.upper for row in rows)
 
 
 @pytest.mark.slow
-def test_a_pair_at_a_time_costs_more_the_more_arms_there_are(reproduced):
+def test_a_pair_at_a_time_costs_more_the_more_arms_there_are():
     """Pulls of a suboptimal arm: with epsilon / K each, the rule pays for K, epochs do not."""
-    rows = read_rows(reproduced[0] / "sajed2019_pairwise.csv")
-    ratio = {(int(row["arms"]), float(row["epsilon"])): float(row["ratio"]) for row in rows}
+    ratio = {(row.arms, row.epsilon): row.ratio for row in small().tables["_pairwise"]}
     assert ratio[2, 0.1] > 2.0
     # At epsilon = 0.1 five arms would take longer than the small run's horizon.
     assert ratio[5, 0.25] > 1.5 * ratio[2, 0.25]

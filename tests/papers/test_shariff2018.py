@@ -1,12 +1,10 @@
 """The reproduction of Shariff & Sheffet 2018: its constants, files and results."""
 
-import json
-
 import numpy as np
 import pytest
 
 from dpjax.papers import shariff2018
-from tests.papers.small import counted, files, names, read_rows
+from tests.papers.small import played
 
 
 def test_floors_are_those_of_the_authors():
@@ -22,31 +20,13 @@ def test_floors_are_those_of_the_authors():
     np.testing.assert_allclose(shariff2018.FLOORS, grid, rtol=3e-3)
 
 
-@pytest.fixture(scope="module")
-def reproduced(tmp_path_factory):
-    out = tmp_path_factory.mktemp("results") / "shariff2018"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shariff2018, "PUBLISHED_SCALING", {"bernoulli": (2.437, 1.988)})
-        printed = counted(shariff2018.reproduce, 5)(out, horizon=2000, trials=4, progress=False)
-    return out, printed
-
-
 @pytest.mark.slow
-def test_files_and_their_rows(reproduced):
-    out, printed = reproduced
-    endings = ("", "_floor", "_scaling")
-    assert names(out) == files("shariff2018", endings, (*endings, "_curves"))
-    assert len(read_rows(out / "shariff2018.csv")) == 4
-    assert len(read_rows(out / "shariff2018_floor.csv")) == 2 * 2
-    assert json.loads((out / "parameters.json").read_text())["calibrated_for"] == 50_000_000
-    assert "Wishart, unshifted" in printed
-
-
-@pytest.mark.slow
-def test_order_of_the_learners(reproduced):
+def test_order_of_the_learners():
     """No noise, then Gaussian, then Wishart; uniform play has some 0.8 per round."""
-    table = read_rows(reproduced[0] / "shariff2018.csv")
-    rows = {row["learner"]: float(row["mean"]) for row in table}
-    assert rows["LinUCB"] < 0.25 * rows["Gaussian"]
-    assert rows["Gaussian"] < rows["Wishart"] < 0.9 * 2000
-    assert all(row["indefinite"] == "0" for row in table)
+    tables, printed, parameters = played("shariff2018")
+    assert (len(tables[""]), len(tables["_floor"])) == (4, 2 * 2)
+    assert parameters["calibrated_for"] == 50_000_000 and "Wishart, unshifted" in printed
+    mean = {row.learner: row.mean for row in tables[""]}
+    assert mean["LinUCB"] < 0.25 * mean["Gaussian"]
+    assert mean["Gaussian"] < mean["Wishart"] < 0.9 * 2000
+    assert all(row.indefinite == 0 for row in tables[""])

@@ -1,7 +1,5 @@
 """The reproduction of Tossou & Dimitrakakis 2017: its constants, files and results."""
 
-import json
-
 import numpy as np
 import pytest
 import xarray
@@ -9,14 +7,7 @@ import xarray
 from dpjax import bounds
 from dpjax.papers import tossou2017
 from tests import zcdp
-from tests.papers.small import counted, files, names, read_rows
-
-
-@pytest.fixture(scope="module")
-def reproduced(tmp_path_factory):
-    """A small run of everything: (folder, printed text)."""
-    out = tmp_path_factory.mktemp("results") / "tossou2017"
-    return out, counted(tossou2017.reproduce, 5)(out, horizon=2**12, trials=48, progress=False)
+from tests.papers.small import played
 
 
 def test_spreads_by_hand():
@@ -29,13 +20,6 @@ def test_spreads_by_hand():
     assert {name: found[name].item() for name in expected} == pytest.approx(expected)
     one = tossou2017.spread(xarray.DataArray([*np.ones(23), 9.0], dims="trial"))
     assert one["centre"] == 1.0 and one["gini_below"] == 0.0
-
-
-def find(rows, adversary, learner, level):
-    """(mean, standard error) of the single matching row."""
-    keys = {"adversary": adversary, "learner": learner, "level": level}
-    (row,) = [row for row in rows if all(row[key] == value for key, value in keys.items())]
-    return float(row["mean"]), float(row["standard_error"])
 
 
 def test_levels_at_the_papers_horizon():
@@ -51,49 +35,43 @@ def test_levels_at_the_papers_horizon():
     assert levels.taus == (33, 140, 620)
 
 
+def small(**keys):
+    """The rows of the small run with these values."""
+    rows = played("tossou2017").tables[""]
+    return [row for row in rows if keys.items() <= vars(row).items()]
+
+
 @pytest.mark.slow
-def test_files_and_their_rows(reproduced):
-    out, printed = reproduced
-    assert names(out) == files("tossou2017", ("", "_memory"), ("", "_memory"))
-    rows = read_rows(out / "tossou2017.csv")
+def test_both_private_algorithms_are_compared_at_one_accounted_level():
+    rows = small()
     assert len(rows) == 2 * (1 + 5 + 4)
-    assert {row["adversary"] for row in rows} == {*tossou2017.QUICK_ADVERSARIES}
-    assert all(row["trials"] == "48" for row in rows)
-    models = {(row["learner"], row["model"]) for row in rows}
+    assert {row.adversary for row in rows} == {*tossou2017.QUICK_ADVERSARIES}
+    assert all(row.trials == 48 and row.adversary in played("tossou2017").printed for row in rows)
+    models = {(row.learner, row.model) for row in rows}
     assert models == {("EXP3", "central"), ("DP-EXP3-Lap", "local"), ("EXP3_tau", "central")}
-    parameters = json.loads((out / "parameters.json").read_text())
-    assert parameters["horizon"] == 2**12 and parameters["trials"] == 48
-    for row in rows:
-        assert row["adversary"] in printed
-
-
-@pytest.mark.slow
-def test_both_private_algorithms_are_compared_at_one_accounted_level(reproduced):
-    rows = read_rows(reproduced[0] / "tossou2017.csv")
     for adversary in tossou2017.QUICK_ADVERSARIES:
-        mine = [row for row in rows if row["adversary"] == adversary]
-        (lap,) = [row for row in mine if row["level"] == "accounted"]
-        (tau,) = [row for row in mine if (row["learner"], row["level"]) == ("EXP3_tau", "paper")]
-        assert lap["epsilon"] == tau["epsilon"]
-        assert float(tau["delta"]) == pytest.approx(2.0**-24, rel=1e-6)
-        assert float(tau["printed_epsilon"]) > 8 * float(tau["epsilon"])
+        (lap,) = small(adversary=adversary, level="accounted")
+        (tau,) = small(adversary=adversary, learner="EXP3_tau", level="paper")
+        assert lap.epsilon == tau.epsilon
+        assert tau.delta == pytest.approx(2.0**-24, rel=1e-6)
+        assert tau.printed_epsilon > 8 * tau.epsilon
 
 
 @pytest.mark.slow
-def test_what_the_paper_states_where_it_is_plainest(reproduced):
+def test_what_the_paper_states_where_it_is_plainest():
     """Deterministic: DP-EXP3-Lap is close to EXP3, EXP3_tau behind. Switching cost: the reverse."""
-    rows = read_rows(reproduced[0] / "tossou2017.csv")
-    exp3, lap, tau = (
-        find(rows, "deterministic", learner, level)
-        for learner, level in [("EXP3", ""), ("DP-EXP3-Lap", "paper"), ("EXP3_tau", "paper")]
-    )
-    assert lap[0] < 1.15 * exp3[0]
-    assert tau[0] - 4 * np.hypot(tau[1], lap[1]) > 1.5 * lap[0]
-    exp3, lap, tau = (
-        find(rows, "switching cost", learner, level)
-        for learner, level in [("EXP3", ""), ("DP-EXP3-Lap", "paper"), ("EXP3_tau", "paper")]
-    )
-    assert 2 * tau[0] < min(exp3[0], lap[0]) - 4 * max(exp3[1], lap[1])
+
+    def regrets(adversary):
+        for learner, level in [("EXP3", ""), ("DP-EXP3-Lap", "paper"), ("EXP3_tau", "paper")]:
+            (row,) = small(adversary=adversary, learner=learner, level=level)
+            yield row.mean
+            yield row.standard_error
+
+    exp3, _, lap, lap_error, tau, tau_error = regrets("deterministic")
+    assert lap < 1.15 * exp3
+    assert tau - 4 * np.hypot(tau_error, lap_error) > 1.5 * lap
+    exp3, exp3_error, lap, lap_error, tau, _ = regrets("switching cost")
+    assert 2 * tau < min(exp3, lap) - 4 * max(exp3_error, lap_error)
 
 
 @pytest.mark.slow
@@ -117,10 +95,8 @@ def test_switching_costs_have_memory_1_in_the_bound():
 
 
 @pytest.mark.slow
-def test_policy_regret_grows_with_memory_and_stays_below_the_bound(reproduced):
-    rows = read_rows(reproduced[0] / "tossou2017_memory.csv")
-    mine = [row for row in rows if row["learner"] == "EXP3_tau"]
-    means = [float(row["mean"]) for row in mine]
-    assert means == sorted(means)
-    for row in mine:
-        assert float(row["mean"]) + 4 * float(row["standard_error"]) < float(row["bound"])
+def test_policy_regret_grows_with_memory_and_stays_below_the_bound():
+    rows = played("tossou2017").tables["_memory"]
+    mine = [row for row in rows if row.learner == "EXP3_tau"]
+    assert [row.mean for row in mine] == sorted(row.mean for row in mine)
+    assert all(row.mean + 4 * row.standard_error < row.bound for row in mine)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpjax.papers import trust
-from tests.papers.small import keep_only, read_rows
+from tests.papers.small import played
 
 
 def test_every_law_is_of_its_model():
@@ -18,18 +18,10 @@ def test_every_law_is_of_its_model():
 
 
 @pytest.mark.slow
-def test_a_small_run(tmp_path, monkeypatch):
-    """All tables and figures; without privacy all models have one mean."""
-    keep_only(monkeypatch, trust, LAWS=("central, Laplace", "local, randomized response"))
-    monkeypatch.setattr(trust, "EPSILONS", (1.0, np.inf))
-    printed = trust.reproduce(tmp_path / "out", horizon=100_000, trials=20, progress=False)
+def test_without_privacy_all_models_have_one_mean():
+    tables, printed, _ = played("trust")
     assert "local, randomized response" in printed
-    for ending in ("", "_linear", "_identification", "_onset", "_slopes"):
-        assert read_rows(tmp_path / "out" / f"trust{ending}.csv")
-    for ending in ("", "_linear", "_identification", "_contexts", "_points"):
-        assert (tmp_path / "out" / f"trust{ending}.png").stat().st_size > 10_000
-    rows = read_rows(tmp_path / "out" / "trust.csv")
-    plain = [float(row["mean"]) for row in rows if row["epsilon"] == "inf"]
+    plain = [row.mean for row in tables[""] if row.epsilon == np.inf]
     assert plain[0] == pytest.approx(plain[1], rel=1e-6)
-    costs = {row["learner"]: float(row["factor"]) for row in rows if float(row["epsilon"]) == 1.0}
+    costs = {row.learner: row.factor for row in tables[""] if row.epsilon == 1.0}
     assert costs["local, randomized response"] > costs["central, Laplace"]

@@ -12,6 +12,7 @@ import dpjax.report.accessor  # noqa: F401
 from dpjax.report import choice
 from dpjax.report.arrays import ESTIMATORS, estimator
 from tests import ROOT
+from tests.test_wrong_uses import uses
 
 
 @pytest.fixture
@@ -74,13 +75,17 @@ def test_the_frontier_compares_by_what_is_declared(data):
     assert np.isnan(strong.dpjax.frontier()["mean"].sel(epsilon=0.1)).all()
 
 
-def test_methods_say_what_is_missing(data):
-    with pytest.raises(ValueError, match="the data have no 'loss'; they have final_regret, regret"):
-        data.dpjax.mean(of="loss")
-    with pytest.raises(ValueError, match="over: horizon is not an axis"):
-        data.dpjax.slope()
-    with pytest.raises(ValueError, match="environment has no value none"):
-        data.dpjax.difference(environment="none")
+REFUSED = uses("wrong_reports.txt")
+
+
+@pytest.mark.filterwarnings("ignore:.*fewer than 40")
+@pytest.mark.parametrize(("code", "sentence"), REFUSED, ids=[code for code, _ in REFUSED])
+def test_a_wrong_use_of_data_is_refused_in_one_sentence(data, settings, code, sentence):
+    names = {"data": data, "settings": settings, "np": np, "xarray": xarray}
+    with pytest.raises((AttributeError, TypeError, ValueError)) as error:
+        eval(code, names)
+    said = str(error.value)
+    assert said == sentence or sentence == f"{said[: len(sentence) - 3]}..."
 
 
 def drawn(axes):
@@ -92,17 +97,6 @@ def drawn(axes):
 def both(values):
     """The drawn values of two learners; the second takes no epsilon."""
     return [values[0].round(2).tolist(), values[1, :1].round(2).tolist()]
-
-
-def test_a_figure_draws_the_estimates(data):
-    figure = data.dpjax.figure("epsilon", color="learner", panel="environment")
-    (axes,) = figure.axes
-    means = data["final_regret"].mean("trial").squeeze("environment").values
-    assert drawn(axes) == both(means)
-    assert axes.get_xscale() == "log"
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == ["learner", "private", "plain"]
-    assert axes.get_title() == "only"
 
 
 def test_two_axes_make_rows_and_columns_of_panels(data):
@@ -117,11 +111,13 @@ def test_two_axes_make_rows_and_columns_of_panels(data):
         np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), means, rtol=1e-6)
 
 
-def test_a_caption_is_made_of_the_data(data):
+def test_a_figure_draws_the_estimates_and_its_caption_is_made_of_the_data(data):
     figure = data.dpjax.figure("epsilon", color="learner", panel="environment")
+    (axes,) = figure.axes
+    assert drawn(axes) == both(data["final_regret"].mean("trial").squeeze("environment").values)
+    assert (axes.get_xscale(), axes.get_title()) == ("log", "only")
     caption = " ".join(figure.get_supxlabel().split())
     assert "simultaneous over epsilon; 40 trials. T = 10." in caption
-    assert "Declared privacy: central model (private); none (plain)." in caption
 
 
 def test_an_estimate_may_reduce_an_axis(data):
@@ -135,23 +131,6 @@ def test_an_estimate_may_reduce_an_axis(data):
     (axes,) = two.dpjax.figure("epsilon", color="learner", estimate=worst).axes
     means = data["final_regret"].mean("trial").squeeze("environment").values + 1.0
     assert drawn(axes) == both(means)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"x": "epsilon"}, "learner has 2 values; select one"),
-        ({"x": "mixing", "color": "learner"}, "x: mixing is not an axis"),
-        ({"x": "trial", "color": "learner"}, "x: trial is not an axis"),
-        ({"x": "epsilon", "color": "epsilon"}, "named only once"),
-        ({"x": "round", "panel": ("learner", "learner")}, "named only once"),
-        ({"x": "epsilon", "panel": ("learner", "mixing")}, "columns: mixing is not an axis"),
-        ({"x": "epsilon", "of": "loss"}, "of: the data have no 'loss'"),
-    ],
-)
-def test_figures_that_mean_nothing_are_refused(data, options, message):
-    with pytest.raises(ValueError, match=message):
-        data.dpjax.figure(**options)
 
 
 @pytest.fixture
@@ -200,22 +179,6 @@ def test_an_estimator_has_a_level():
             return array.max("trial").to_dataset(name="largest")
 
     assert "largest" not in ESTIMATORS
-
-
-def test_a_name_that_is_no_estimator_is_refused(data):
-    with pytest.raises(
-        AttributeError, match="data.dpjax has no estimate 'medain'; it has mean, quan"
-    ):
-        data.dpjax.medain()
-    for options in ({"estimate": "medain"}, {"estimate": "identification"}):
-        with pytest.raises(ValueError, match="estimate: there is no '"):
-            data.dpjax.figure("epsilon", color="learner", **options)
-    with pytest.raises(
-        ValueError, match="estimate: there is no 'medain'; there are mean, quantile"
-    ):
-        data.dpjax.table(estimates=["medain"])
-    with pytest.raises(ValueError, match="confidence must be in"):
-        data.dpjax.mean("final_regret")
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -345,17 +308,6 @@ def test_the_trials_of_a_choice_are_those_that_count(settings, name):
     with pytest.warns(RuntimeWarning, match="do not count"):
         found = CHOICES[name](failed.dpjax)
     np.testing.assert_allclose(found["final_regret"].mean("trial"), found["mean"])
-
-
-def test_an_estimate_without_trials_says_so(settings):
-    found = settings.dpjax.slope()
-    for method in (found.dpjax.slope, found.dpjax.mean, lambda: found.dpjax.table("regret")):
-        with pytest.raises(
-            ValueError, match=r"data have none \(exponent of regret at T in horizon"
-        ):
-            method()
-    with pytest.raises(ValueError, match="estimates: the data are already an estimate"):
-        found.dpjax.table(estimates=["mean"])
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/guides/clusters.md"])

@@ -18,6 +18,7 @@ import dpjax.report.accessor  # noqa: F401
 from dpjax.report import choice, estimates, trends
 from dpjax.report.arrays import ESTIMATORS
 from tests import ROOT
+from tests.refusals import refuses
 
 REPEATS, TRIALS = 400, 40
 LAWS = {"normal": stats.norm(1.0, 0.5), "skewed": stats.expon()}  # both of mean 1
@@ -159,6 +160,65 @@ def test_intervals_of_few_normal_trials_are_not_too_narrow(name, trials):
     least = 0.95 - 4.0 * (0.95 * 0.05 / REPEATS) ** 0.5
     assert coverage(name, "narrow", trials=trials) > least
     assert coverage(name, "narrow", factor=0.5, trials=trials) < least
+
+
+def cells(seed, means, trials):
+    """Trials around means of shape (epsilon, mixing)."""
+    noise = np.random.default_rng(seed).normal(size=(*means.shape, trials))
+    labels = {"epsilon": 1.0 + np.arange(len(means)), "mixing": 1.0 + np.arange(means.shape[1])}
+    return xarray.DataArray(means[..., None] + noise, labels, [*labels, "trial"])
+
+
+def test_crossing_finds_where_privacy_becomes_free():
+    epsilon = np.array([0.1, 1.0, 10.0, 100.0, np.inf])
+    noise = np.random.default_rng(5).normal(size=(5, 40))
+
+    def found(means):
+        array = xarray.DataArray(np.array(means)[:, None] + 1e-3 * noise,
+                                 {"epsilon": epsilon}, ["epsilon", "trial"])  # fmt: skip
+        return trends.crossing(array, 1.1, at=np.inf)
+
+    between = found([5.0, 2.0, 1.2, 1.0, 1.0])
+    assert float(between["crossing"]) == pytest.approx(10.0 * 10.0**0.5, rel=0.02)
+    assert between["low"] < between["crossing"] < between["high"]
+    assert float(found([1.0, 1.0, 1.0, 1.0, 1.0])["crossing"]) == 0.0
+    assert float(found([5.0, 5.0, 5.0, 5.0, 1.0])["crossing"]) == np.inf
+    assert np.isnan(found([np.nan, 2.0, 1.0, 1.0, 1.0])["crossing"])
+    # A return above the level counts: the value is where the mean begins to stay within it.
+    assert 10.0 < float(found([5.0, 1.0, 1.2, 1.0, 1.0])["crossing"]) < 100.0
+    negative = xarray.DataArray(noise - 9.0, {"epsilon": epsilon}, ["epsilon", "trial"])
+    assert np.isnan(trends.slope(negative[:2], "epsilon")["slope"])
+    refuses("fewer than two", trends.slope, (negative[:1], "epsilon"))
+
+
+def test_tune_finds_a_planted_optimum_and_reports_it_honestly():
+    array = cells(8, np.tile([1.0, 0.6, 0.0, 0.6, 1.0], (1000, 1)), 100)
+    found = choice.tune(array, "mixing")
+    assert (found["chosen_mixing"] == 3.0).mean() >= 0.95
+    assert ((found["low"] <= 0.0) & (found["high"] >= 0.0)).mean() >= 0.93
+    assert found["candidate"].sel(mixing=3.0).mean() >= 0.95
+    assert found["candidate"].sel(mixing=1.0).mean() < 0.01
+
+
+def test_cells_that_were_not_played_stay_nan():
+    array = cells(10, np.ones((3, 4)), 20)
+    array[1] = np.nan
+    few = estimates.quantile(array.isel(trial=slice(5)), 0.9)
+    assert np.isinf(few["high"].isel(epsilon=0)).all()
+    band = estimates.band(array, "mixing")
+    for found in (estimates.mean(array), estimates.quantile(array), band):
+        assert np.isnan(found["low"].isel(epsilon=1)).all()
+        assert np.isfinite(found["low"].isel(epsilon=0)).all()
+    tuned = choice.tune(array, "mixing")
+    assert np.isnan(tuned["mean"].isel(epsilon=1))
+    assert np.isnan(tuned["chosen_mixing"].isel(epsilon=1))
+
+
+def test_arrays_without_trials_are_refused():
+    array = cells(11, np.ones((3, 1)), 20)
+    refuses("array must be an xarray.DataArray", estimates.band, (array.values, "epsilon"))
+    refuses("dimension trial", estimates.band, (array.isel(trial=0), "epsilon"))
+    refuses("at least 2 trials", estimates.band, (array.isel(trial=[0]), "epsilon"))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """The studies in ``examples/`` run at a small size, and are as short as stated."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
-from tests import ROOT
+from tests import ROOT, script
 from tests.commands import SIZES
 
 STUDIES = (
@@ -14,17 +12,9 @@ STUDIES = (
 )  # fmt: skip
 
 
-def load(name):
-    path = ROOT / "examples" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("name", [*STUDIES, "two_wells"])
 def test_a_study_draws_its_figure(name, capsys):
-    figure = load(name).main(**SIZES[name])
+    figure = script(f"examples/{name}.py").main(**SIZES[name])
     drawn = [axes for axes in figure.axes if axes.get_lines()]
     assert drawn and all(np.isfinite(line.get_ydata()).all()
                          for axes in drawn for line in axes.get_lines())  # fmt: skip
@@ -32,7 +22,7 @@ def test_a_study_draws_its_figure(name, capsys):
 
 
 def test_the_table_of_mechanisms_says_which_ones_work_without_the_horizon(capsys):
-    load("mechanism_errors").main(64)
+    script("examples/mechanism_errors.py").main(64)
     rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()]
     without = {name for name, works, *_ in rows if works == "yes"}
     assert without == {"`hybrid`", "`per_item`", "`unbounded`", "`buffered(made_for=2**20)`"}

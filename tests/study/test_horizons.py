@@ -1,6 +1,8 @@
 """Programs of a study that differ only in horizon are compiled once, and play the same."""
 
+import threading
 import warnings
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -41,11 +43,11 @@ def alone(horizon, learner=learners.dp_exp3_lap, arms=2):
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The compiled programs, after the caches were emptied."""
+    """The compiled programs with their threads, after the caches were emptied."""
     found, compile_block = [], programs.compile_block
 
     def noted(traced, size, mesh):
-        found.append(traced)
+        found.append((traced, threading.current_thread()))
         return compile_block(traced, size, mesh)
 
     clear_caches()
@@ -55,7 +57,8 @@ def compiled(monkeypatch):
 
 def test_a_grid_over_horizons_compiles_a_program_for_each_number_of_arms(compiled):
     data = study_of(40, 57, 64, 90, arms=[2, 3]).run(progress=False)
-    assert len(compiled) == 2
+    assert len(compiled) == 2 and np.isfinite(data["final_regret"]).all()
+    assert threading.main_thread() not in {thread for _, thread in compiled}
     for horizon in (40, 57, 64, 90):
         here = data.sel(learner="dp_exp3_lap", environment="coins", arms=3)
         np.testing.assert_allclose(
@@ -86,7 +89,7 @@ def test_a_horizon_has_the_same_bits_in_every_study(compiled):
     clear_caches()
     single = study_of(40).run(progress=False)
     np.testing.assert_array_equal(at(several, 40), at(single, 40))
-    assert len(compiled) == 2 and compiled[0] == compiled[1]
+    assert len(compiled) == 2 and compiled[0][0] == compiled[1][0]
     study = study_of(40)
     some = study.play_some(study.programs[0], np.array([True, True]), 4, 3, progress=False)
     np.testing.assert_array_equal(np.squeeze(at(single, 40)), some.arrays["regret"])
@@ -158,7 +161,7 @@ def test_a_horizon_that_the_factory_refuses_is_no_trouble(compiled, caplog):
         return learners.dp_exp3_lap(horizon, arms, epsilon=epsilon)
 
     data = study_of(40, 57, learner=picky).run(progress=False)
-    assert [traced.lifted.places for traced in compiled] == [{}, {}]
+    assert [traced.lifted.places for traced, _ in compiled] == [{}, {}]
     name = "picky, coins, horizon = 40, arms = 2"
     assert f"{name} cannot be traced at horizon 13: another horizon" in caplog.messages
     assert (
@@ -175,3 +178,101 @@ def test_factories_that_warn_do_so_for_their_own_horizon(recwarn):
 
     study_of(40, learner=loud).run(progress=False)
     assert {str(each.message) for each in recwarn} == {"horizon 40"}
+
+
+def fails(*arguments):
+    raise MemoryError
+
+
+def test_numbers_of_other_horizons_are_kept_on_disk(tmp_path, monkeypatch):
+    """A second process traces no other horizon. A damaged file is made again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("DPJAX_CACHE")
+    study, traces, trace = study_of(40), [], horizons.trace
+    (program,) = study.programs
+    monkeypatch.setattr(horizons, "trace", lambda *own: traces.append(own) or trace(*own))
+
+    def traced():
+        return horizons.Horizons().lifted(program, study_plan(study, program)).traced
+
+    first, count = traced(), len(traces)
+    assert count and first.lifted.places and traced() == first and len(traces) == count
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    file.write_bytes(b"damaged")
+    with pytest.warns(RuntimeWarning, match="is not used"):
+        assert traced() == first
+    assert len(traces) == 2 * count and file.read_bytes() != b"damaged"
+    file.unlink()
+    monkeypatch.setattr(horizons, "trace", fails)
+    assert not traced().lifted.places and not file.exists()  # A failure is not kept.
+
+
+# While a study plays one program, the next ones are compiled.
+
+
+def test_what_a_store_holds_is_not_compiled(compiled, tmp_path):
+    first = study_of(7, 8).run(tmp_path / "kept", progress=False)
+    clear_caches()
+    compiled.clear()
+    again = study_of(7, 8).run(tmp_path / "kept", progress=False)
+    assert first.identical(again)
+    assert compiled == []
+
+
+def test_what_cannot_be_compiled_fails_in_its_turn(compiled, monkeypatch):
+    def fails(traced, size, mesh):
+        raise RuntimeError("no code for this one")
+
+    data = study_of(7).run(progress=False)
+    monkeypatch.setattr(programs, "compile_block", fails)
+    assert study_of(7).run(progress=False).identical(data)  # It was kept.
+    with pytest.raises(RuntimeError, match="no code for this one"):
+        study_of(8, 9, arms=3).run(progress=False)
+
+
+def test_plans_keep_their_order_and_none_is_made_without_need(monkeypatch):
+    made, asked = [], []
+
+    def plans():
+        for i in range(9):
+            made.append(i)
+            yield SimpleNamespace(i=i, traced=i, block=(2, 2)), i != 3
+
+    monkeypatch.setattr(compute, "_compile", lambda plan: asked.append(plan.i))
+    monkeypatch.setattr(compute.devices, "cores", lambda: 2)
+    ahead = compute.compiled_ahead(plans())
+    assert next(ahead).i == 0
+    assert made == [0, 1, 2]
+    assert [plan.i for plan in ahead] == list(range(1, 9))
+    assert sorted(asked) == [0, 1, 2, 4, 5, 6, 7, 8]
+
+
+def test_plans_of_one_program_wait_for_one_compilation(monkeypatch):
+    """Those after them are compiled meanwhile, although only a limited number of plans is made."""
+    made, asked = [], []
+
+    def plans(count):
+        for i in range(count):
+            made.append(i)
+            yield SimpleNamespace(i=i, traced=i // 40, block=(2, 2)), True
+
+    monkeypatch.setattr(compute, "_compile", lambda plan: asked.append(plan.i))
+    monkeypatch.setattr(compute.devices, "cores", lambda: 1)
+    ahead = compute.compiled_ahead(plans(80))
+    assert [next(ahead).i for _ in range(9)] == list(range(9))
+    assert max(made) == 8 + compute._AHEAD
+    assert [plan.i for plan in ahead] == list(range(9, 80))
+    assert asked == [0, 40]
+
+
+def test_a_warning_names_the_line_that_runs_the_study():
+    """Not a line of dpjax, and the line that plays, not the one that compiles."""
+
+    def broken(horizon, arms, epsilon):
+        learner = learners.dp_exp3_lap(horizon, arms, epsilon=epsilon)
+        return learner._replace(report=lambda state: {"nan": epsilon * np.nan})
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        study_of(7, learner=broken).run(progress=False)
+    assert [each.filename for each in told if "NaN" in str(each.message)] == [__file__]

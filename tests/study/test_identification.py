@@ -134,10 +134,7 @@ def test_best_arms_of_an_environment_are_shared_by_all_points_of_its_learners(or
     assert len(known) == 1
 
 
-def test_data_without_recommendations_or_means_are_refused(data):
-    without = data.drop_vars("report_recommendation")
-    with pytest.raises(ValueError, match="^data: no learner of the study recommends an arm"):
-        without.dpjax.identification()
+def test_data_without_means_are_refused(data):
     with pytest.raises(ValueError, match="^data: the best arm is known only for i.i.d."):
         data.drop_vars("correct").dpjax.identification()
     with pytest.raises(ValueError, match="^confidence must be in"):
@@ -264,11 +261,7 @@ def test_a_constant_that_a_learner_does_not_take_is_known():
 # Proportions ----------------------------------------------------------------------------------
 
 
-def test_what_is_no_proportion_is_refused(data):
-    with pytest.raises(ValueError, match="^array must hold booleans, or 1 and 0"):
-        data.dpjax.proportion(of="report_stopping_time")
-    with pytest.raises(ValueError, match="the data have no 'errors'"):
-        data.dpjax.proportion(of="errors")
+def test_proportions_are_of_the_learners_that_recommend(data):
     found = data.dpjax.proportion(of="correct").squeeze("environment")
     assert np.isnan(found.sel(learner="UCB").to_dataarray()).all()
     assert found["low"].sel(learner="LUCB").max() < 1.0 == found["high"].sel(learner="LUCB").min()

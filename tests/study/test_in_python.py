@@ -175,41 +175,9 @@ def study_of(make, **options):
                  {"coins": environments.bernoulli([0.4, 0.5])}, grid, 2)  # fmt: skip
 
 
-class Odd(Stays):
-    """Selects what is no arm."""
-
-    def select(self):
-        return self.losses[0]
-
-
-@pytest.mark.parametrize("arm", [
-    2, -1, 0.0, None, True, np.array([1]),
-])  # fmt: skip
-def test_what_is_no_arm_is_refused(arm):
-    with pytest.raises(ValueError) as error:
-        study_of(lambda: Odd([arm])).run(progress=False)
-    assert str(error.value) == (
-        f"<lambda>: select() returned {arm!r} in round 1; it must return a whole number from 0 to 1"
-    )
-
-
 @pytest.mark.parametrize("arm", [np.array(1), jnp.array(1), np.int8(1)])
 def test_an_arm_may_be_an_integer_of_any_package(arm):
     assert _check.selected(arm, 2, "mine", 1) == 1
-
-
-class Half:
-    """A class without update."""
-
-    select = Shifts.select
-
-
-def test_a_class_without_a_method_is_refused():
-    with pytest.raises(TypeError) as error:
-        study_of(Half).run(progress=False)
-    assert str(error.value) == (
-        "Half must have the methods select() and update(arm, loss), but has no update"
-    )
 
 
 def test_what_needs_a_compiled_learner_says_so(tmp_path):

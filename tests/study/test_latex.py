@@ -97,15 +97,6 @@ def test_special_characters_are_escaped():
     )
 
 
-def test_an_axis_that_is_not_there_is_named():
-    with pytest.raises(
-        ValueError, match="columns: arms is not an axis of the data: learner, epsilon"
-    ):
-        data().dpjax.latex("arms")
-    with pytest.raises(ValueError, match="needs at least 2 trials"):
-        data().isel(trial=[0]).dpjax.latex("epsilon")
-
-
 @pytest.mark.parametrize(
     ("columns", "axis", "said"),
     [("epsilon", "environment", "mean in the column, among learners at the same environment."),

@@ -16,6 +16,7 @@ from dpjax import Study, environments, learners, store
 from dpjax.cli.arguments import prepare
 from dpjax.store import objects
 from dpjax.study import kept
+from tests.refusals import refuses
 from tests.stored import tree
 from tests.test_store import mark_of_the_dead
 
@@ -143,8 +144,7 @@ def test_a_study_killed_between_any_two_objects_opens_and_goes_on(whole, tmp_pat
         else:
             break
         if moment == 0:
-            with pytest.raises(ValueError, match="there is no store of a study or sweep in"):
-                dpjax.open(target)
+            refuses("there is no store of a study or sweep in", dpjax.open, (target,))
         else:
             found, said = opened(target)
             assert dict(found.sizes) == dict(shown.sizes)
@@ -232,25 +232,24 @@ def test_a_new_store_beside_one_with_some_of_the_points_is_named(tmp_path):
     assert dpjax.open(tmp_path).identical(found)
 
 
-@pytest.mark.parametrize("damage", ["truncated", "empty", "a digit", "a list"])
+@pytest.mark.parametrize("damage", ["truncated", "empty", "a digit", "a list", "gone"])
 def test_a_damaged_object_is_named_and_written_again(folder, stored, damage):
+    """Half of an object, of a killed process, is removed."""
     file = folder / kept.STUDY
-    text = file.read_text()
-    file.write_text({
-        "truncated": text[:-30], "empty": "", "a digit": text.replace("0.5", "0.7"), "a list": "[]",
-    }[damage])  # fmt: skip
-    with pytest.raises(ValueError, match=f"store: {file} is damaged; run the study again"):
-        dpjax.open(folder)
-    if damage == "a list":
-        file.unlink()
-    small().run(folder, progress=False)
-    assert tree(folder) == tree(stored("small")[0])
-
-
-def test_a_half_written_object_of_a_killed_process_is_removed(folder, stored):
     (folder / f".study.json.0123.{mark_of_the_dead()}.partial").write_bytes(b"half")
     assert dpjax.open(folder).identical(stored("small")[1])
-    small().run(folder, progress=False)
+    text = file.read_text()
+    file.write_text({
+        "truncated": text[:-30], "a digit": text.replace("0.5", "0.7"), "a list": "[]",
+    }.get(damage, ""))  # fmt: skip
+    said = f"store: {file} is damaged; run the study again"
+    if damage == "gone":
+        file.unlink()
+        said = "there is no store of a study or sweep in"
+    refuses(said, dpjax.open, (folder,))
+    if damage == "a list":
+        file.unlink()
+    assert small().run(folder, progress=False).identical(dpjax.open(folder))
     assert tree(folder) == tree(stored("small")[0])
 
 
@@ -275,45 +274,31 @@ def of_two(tmp_path_factory):
     return folder, two().run(folder, progress=False)
 
 
-REFUSED_STUDIES = {
-    "points": ({"epsilons": [0.1, 0.7]}, "points: epsilon of point 1: 0.5 in the store, 0.7 now"),
-    "second program": ({"means": [0.3, 0.6]}, "another game: float32"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", REFUSED_STUDIES)
-def test_a_refused_study_leaves_all_files_as_they_were(of_two, case):
-    changes, message = REFUSED_STUDIES[case]
-    refused_and_unchanged(of_two, two(**changes, trials=80), message)
-
-
-REFUSED_ARGUMENTS = {
-    "chunk": ({"chunk": 0}, "chunk must be"),
-    "mesh": ({"mesh": 3}, "mesh must be"),
-    "executor": ({"executor": 3}, "executor must have a method submit"),
-    "parts": ({"executor": ThreadPoolExecutor(1), "parts": 0}, "parts must be"),
-    "part": ({"part": (2, 2)}, "another game: float32"),
+NEW = {"means": [0.3, 0.6]}  # another second program
+# {what is refused: (changes of the study, arguments of its run, the message)}
+REFUSED = {
+    "points": ({"epsilons": [0.1, 0.7]}, {}, "points: epsilon of point 1: 0.5 in the store, 0.7"),
+    "second program": (NEW, {}, "another game: float32"),
+    "part": (NEW, {"part": (2, 2)}, "another game: float32"),
+    "chunk": (NEW, {"chunk": 0}, "chunk must be"),
+    "mesh": (NEW, {"mesh": 3}, "mesh must be"),
+    "executor": (NEW, {"executor": 3}, "executor must have a method submit"),
+    "parts": (NEW, {"executor": ThreadPoolExecutor(1), "parts": 0}, "parts must be"),
 }
 
 
-@pytest.mark.parametrize("case", REFUSED_ARGUMENTS)
-def test_refused_arguments_leave_all_files_as_they_were(of_two, case, tmp_path):
-    arguments, message = REFUSED_ARGUMENTS[case]
-    refused_and_unchanged(of_two, two(means=[0.3, 0.6], trials=80), message, **arguments)
-    if case != "part":
-        with pytest.raises((TypeError, ValueError), match=message):
-            two().run(tmp_path / "new", progress=False, **arguments)
-        assert not (tmp_path / "new").exists()
-
-
-def refused_and_unchanged(of_two, study, message, **arguments):
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_leaves_all_files_as_they_were(of_two, case, tmp_path):
+    changes, arguments, message = REFUSED[case]
     folder, data = of_two
     (folder / f".study.json.0.{mark_of_the_dead()}.partial").write_bytes(b"half")
     before = tree(folder)
-    with pytest.raises((TypeError, ValueError), match=message):
-        study.run(folder, progress=False, **arguments)
+    refuses(message, two(**changes, trials=80).run, (folder,), progress=False, **arguments)
     assert tree(folder) == before
     assert dpjax.open(folder).identical(data)
+    if case in ("chunk", "mesh", "executor", "parts"):
+        refuses(message, two().run, (tmp_path / "new",), progress=False, **arguments)
+        assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("url", ["", "/", "memory://"])
@@ -330,24 +315,14 @@ def test_a_store_without_a_name_is_refused(url, tmp_path, monkeypatch):
         lambda: prepare(url, resume=False, devices=None),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=f"store: must name a folder or URL, got {url!r}; "):
-            call()
+        refuses(f"store: must name a folder or URL, got {url!r}; ", call, ())
 
 
 def test_labels_of_another_study_are_refused(of_two, tmp_path):
     shutil.copytree(of_two[0], tmp_path / "one")
     two(epsilons=[0.1, 0.7]).run(tmp_path / "other", progress=False)
     shutil.copy(tmp_path / "other" / kept.STUDY, tmp_path / "one")
-    with pytest.raises(ValueError, match=r"holds other points than .*study\.json; it"):
-        dpjax.open(tmp_path / "one")
-
-
-def test_stores_of_programs_without_their_object_are_named(folder, stored):
-    (folder / "study.json").unlink()
-    with pytest.raises(ValueError, match="there is no store of a study or sweep in"):
-        dpjax.open(folder)
-    assert small().run(folder, progress=False).identical(dpjax.open(folder))
-    assert tree(folder) == tree(stored("small")[0])
+    refuses(r"holds other points than .*study\.json; it", dpjax.open, (tmp_path / "one",))
 
 
 # Single sweeps

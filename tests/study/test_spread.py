@@ -14,10 +14,13 @@ from itertools import pairwise
 
 import pytest
 
+import dpjax
 from dpjax import environments, learners
 from dpjax.store import Store
 from dpjax.study import Study, spread, watched
 from tests import ROOT
+from tests.engine.test_devices import free_port, run_children
+from tests.study import shared_play
 
 pytest.importorskip("cloudpickle", reason="closures are sent by cloudpickle, of dpjax[test]")
 
@@ -134,24 +137,6 @@ def test_what_cannot_be_sent_is_said(tmp_path, monkeypatch):
         study.run(tmp_path, executor=Losing(0), progress=False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"part": (0, 3)}, r"part must be \(i, n\), .*; got \(0, 3\)"),
-        ({"part": (4, 3)}, r"part must be .*; got \(4, 3\)"),
-        ({"part": (1.0, 3)}, "part must be"),
-        ({"store": None, "part": (1, 3)}, "store: parts and executors need one"),
-        ({"store": None, "executor": Losing(0)}, "store: parts and executors need one"),
-        ({"executor": Losing(0), "part": (1, 3)}, "executor: it plays all parts"),
-        ({"executor": Losing(0), "parts": 0}, "parts must be an integer of at least 1"),
-        ({"executor": 3}, "executor must have a method submit, got int"),
-    ],
-)
-def test_bad_parts_and_executors(arguments, message, tmp_path):
-    with pytest.raises((ValueError, TypeError), match=message):
-        study_of().run(**{"store": tmp_path, "progress": False, **arguments})
-
-
 def test_forked_processes_are_refused(tmp_path):
     pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"))
     with (
@@ -247,3 +232,11 @@ def test_arrays_of_jobs_on_the_command_line(tmp_path, capsys):
     for wrong in ("0/2", "3/2", "3", "a/b"):
         assert main(["run", *of_table, "--store", "x", "--part", wrong]) == 2
         assert "must be like 3/16" in capsys.readouterr().err
+
+
+def test_two_processes_play_what_one_plays(tmp_path, monkeypatch):
+    command = ["-m", "tests.study.shared_play", tmp_path, "--port", free_port(), "--process"]
+    outputs = run_children([[*command, process] for process in range(2)], 240)
+    assert all(output.rstrip().endswith("shared") for output in outputs)
+    assert dpjax.open(tmp_path).identical(shared_play.study().run(progress=False))
+    assert_whole(shared_play.study(), tmp_path, monkeypatch)

@@ -52,6 +52,8 @@ def test_the_axes_are_those_of_the_grid(study, data):
     assert data["arms"].item() == 3
     assert data["horizon"].values.tolist() == [30, 40]
     assert len(study.programs) == 2 * 2
+    short = data["regret"].sel(horizon=30)
+    assert np.isnan(short.sel(round=40)).all() and np.isfinite(short.sel(round=30)).all()
 
 
 def test_cells_are_those_of_a_sweep(data):
@@ -65,12 +67,6 @@ def test_cells_are_those_of_a_sweep(data):
         assert np.array_equal(here.values, alone.regret)
     final = data["final_regret"].sel(learner="DP-EXP3-Lap", environment="stochastic", horizon=40)
     assert np.array_equal(final.sel(mixing=0.4).values, alone.regret[..., -1])
-
-
-def test_rounds_beyond_a_horizon_are_nan(data):
-    short = data["regret"].sel(horizon=30)
-    assert np.isnan(short.sel(round=40)).all()
-    assert np.isfinite(short.sel(round=30)).all()
 
 
 def test_each_cell_carries_what_it_declares(data):
@@ -187,17 +183,6 @@ def test_learners_and_environments_may_be_built_already():
     study = Study({"mine": made}, {"fixed": environments.deterministic(3)}, trials=2)
     assert isinstance(study.programs[0].first()[0], core.Learner)
     assert study.run(progress=False)["final_regret"].shape == (1, 1, 2)
-
-
-def test_batches_of_whole_losses_are_played_round_by_round():
-    """Learners with full information need sums of vectors, which nature cannot compute for them."""
-    study = Study(
-        {"limited updates": learners.limited_updates},
-        {"stochastic": stochastic},
-        {"epsilon": [1.0], **ARMS},
-        trials=2,
-    )
-    assert np.isfinite(study.run(progress=False)["regret"]).all()
 
 
 def of_means(means):

@@ -1,100 +1,58 @@
 """Theorems are measured correctly, and wrong constants and exponents are found."""
 
+import json
 import re
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas
 import pytest
 import xarray
+from jax import random as jr
 
-from dpjax import learners, papers
+import dpjax
+from dpjax import Study, bounds, environments, families, learners, papers
 from dpjax.cli import main
+from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
+from dpjax.feedback import full
 from dpjax.learners.factories import taken
 from dpjax.study import theorems
-from dpjax.study.study import Study
+from dpjax.study.worst_case import described
+from tests import ROOT
+from tests.play import idle
 
-DOCS = Path(__file__).parents[2] / "docs" / "theorems"
-
-
-class Case(NamedTuple):
-    """A theorem played against one of its environments, at one epsilon."""
-
-    name: str
-    environment: str
-    reading: str
-    horizon: int
-    epsilon: float
+DOCS = ROOT / "docs" / "theorems"
 
 
-# A learner that plays by batches, and one over points.
-CASES = [
-    Case("exp3_minibatch", "oblivious", "printed", 1024, 10.0),
-    Case("ftrl-ball", "alternating", "derived", 256, np.inf),
-]
+HORIZONS = np.array([256, 1024, 4096])
 
 
-class Played(NamedTuple):
-    case: Case
-    theorem: theorems.Theorem
-    regret: xarray.DataArray
-
-
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)
-def played(request):
-    """Plays each theorem once for all tests."""
-    case = request.param
-    theorem = theorems.find(case.name)
-    kept = {case.environment: theorem.environments[case.environment]}
-    theorem = theorem._replace(environments=kept)
-    regret = theorems.play(
-        case.name, theorem, epsilons=[case.epsilon], horizon=case.horizon, trials=40,
-        progress=False,
-    )  # fmt: skip
-    return Played(case, theorem, regret)
-
-
-def last(played, theorem=None, reading=None):
-    """The row of the longest horizon."""
-    case = played.case
-    found = theorems.judge(case.name, theorem or played.theorem, played.regret).verdicts
-    rows = found[found["bound"] == (reading or case.reading)]
-    assert rows["horizon"].tolist() == [case.horizon // 16, case.horizon // 4, case.horizon]
-    return rows.iloc[-1]
-
-
-def test_a_true_bound_is_held(played):
-    row = last(played)
-    assert row["verdict"] == "held"
-    assert row["low"] <= row["regret"] <= row["high"]
-    assert row["ratio"] == pytest.approx(row["regret"] / row["value"])
-
-
-def planted(played, factor):
-    bound = played.theorem.bounds[played.case.reading]
-    return played.theorem._replace(bounds={"planted": lambda t, e: bound(t, e) / factor})
-
-
-def test_a_wrong_constant_is_caught(played):
-    assert last(played, planted(played, 10.0), "planted")["verdict"] == "violated"
+def judged(values, deviation):
+    """Verdicts and exponents of regret with these means, (horizons, environments)."""
+    noise = np.random.default_rng(0).normal(1.0, deviation, (*values.shape, 50))
+    regret = xarray.DataArray(
+        (values[..., None] * noise)[None],
+        {"epsilon": [np.inf], "horizon": HORIZONS, "environment": [*"abcde"[: values.shape[1]]]},
+        ["epsilon", "horizon", "environment", "trial"],
+    )
+    return theorems.judge("planted", theorems.find("exp3"), regret)
 
 
 def test_a_wrong_exponent_is_seen():
     """For regret 3 T^0.7 with noise, the fit gives 0.7, and neither 0.5 nor 0.9."""
-    horizons = np.array([256, 1024, 4096])
-    noise = np.random.default_rng(0).normal(1.0, 0.1, (1, 3, 1, 50))
-    regret = xarray.DataArray(
-        3.0 * horizons[None, :, None, None] ** 0.7 * noise,
-        dims=["epsilon", "horizon", "environment", "trial"],
-        coords={"epsilon": [np.inf], "horizon": horizons, "environment": ["one"]},
-        attrs={"long_name": "regret"},
-    )
-    theorem = theorems.find("exp3")
-    (row,) = theorems.judge("planted", theorem, regret).exponents.to_dict("records")
+    (row,) = judged(3.0 * HORIZONS[:, None] ** 0.7, 0.1).exponents.to_dict("records")
     assert row["low"] < 0.7 < row["high"]
     assert row["printed"] == 0.5 < row["low"] and row["high"] < 0.9
+
+
+def test_exponents_follow_the_environment_that_is_worst_at_each_horizon():
+    """The worst regret min(g T, 1 / g) over gaps g is sqrt(T), but no power at any fixed gap."""
+    gaps = 2.0 ** -np.arange(3.0, 8.0)
+    made = judged(np.minimum.outer(HORIZONS, gaps**-2.0) * gaps, 0.01)
+    assert made.exponents["fitted"].item() == pytest.approx(0.5, abs=0.02)
+    assert made.verdicts["worst"].tolist() == ["b", "c", "d"]
 
 
 @pytest.mark.parametrize(
@@ -251,21 +209,6 @@ def test_environments_with_a_gap_are_played_at_each_of_them():
     assert regret.sel(environment="drawn, gap 0.01").max() <= 0.64
 
 
-def test_exponents_follow_the_environment_that_is_worst_at_each_horizon():
-    """The worst regret min(g T, 1 / g) over gaps g is sqrt(T), but no power at any fixed gap."""
-    horizons, gaps = np.array([256, 1024, 4096]), 2.0 ** -np.arange(3.0, 8.0)
-    values = np.minimum.outer(horizons, gaps**-2.0) * gaps
-    noise = np.random.default_rng(0).normal(1.0, 0.01, (3, 5, 50))
-    regret = xarray.DataArray(
-        (values[..., None] * noise)[None],
-        dims=["epsilon", "horizon", "environment", "trial"],
-        coords={"epsilon": [np.inf], "horizon": horizons, "environment": list("abcde")},
-    )
-    made = theorems.judge("planted", theorems.find("exp3"), regret)
-    assert made.exponents["fitted"].item() == pytest.approx(0.5, abs=0.02)
-    assert made.verdicts["worst"].tolist() == ["b", "c", "d"]
-
-
 def test_the_command_writes_a_search(tmp_path, capsys, small_search):
     out = tmp_path / "out"
     arguments = ["theorem", "limited_updates", "--search", "--epsilon", "1,inf", "--horizon", "64",
@@ -312,3 +255,203 @@ def test_no_verdict_in_docs_is_contradicted_by_a_search(stored, searches):
     assert not {*keys} & {*held.index}
     compared = searches[["theorem", "bound", "epsilon", "horizon"]]
     assert {*compared.itertuples(index=False, name=None)} & {*held.index}
+
+
+MEANS = (0.2, 0.6, 0.7)
+OWN = ROOT / "examples" / "own_environment.py"
+SIZES = {"horizon": 256, "trials": 8, "progress": False}
+ON_THREE = {"three": environments.bernoulli(MEANS, regret="pseudo")}
+
+
+def costly(factor):
+    """Three Bernoulli arms whose regret counts several times."""
+    made = environments.bernoulli(MEANS)
+    return made._replace(regret=lambda state, tally: factor * made.regret(state, tally))
+
+
+def test_the_bound_is_that_of_the_arms_of_the_environment():
+    """Bounds by the functions themselves, regret by a Study with the same key."""
+    verdicts = theorems.measure("exp3", environments=ON_THREE, **SIZES).verdicts
+    assert verdicts["horizon"].tolist() == [256 // 16, 256 // 4, 256]
+    row = verdicts.iloc[-1]
+    assert row["worst"] == "three" and row["low"] <= row["regret"] <= row["high"]
+    assert row["ratio"] == pytest.approx(row["regret"] / row["value"])
+    assert row["value"] == pytest.approx(float(bounds.exp3(256, 3)), rel=1e-5)
+    grid = {"horizon": 256, "arms": 3}
+    played = Study(learners.exp3, ON_THREE, grid, 8, 0, 1).run(progress=False)
+    assert row["regret"] == pytest.approx(float(played["final_regret"].mean()), rel=1e-5)
+
+
+@pytest.mark.parametrize(("factor", "said"), [(1.0, "held"), (9.0, "violated")])
+def test_a_regret_above_the_bound_is_called_a_violation(factor, said):
+    """Nine times the regret of EXP3 on easy arms is above its bound, once is below."""
+    made = {"own": costly(factor)}
+    row = theorems.measure("exp3", environments=made, **SIZES).verdicts.iloc[-1]
+    assert row["verdict"] == said
+
+
+def test_a_bound_on_an_instance_is_that_of_the_means_that_are_given():
+    found = theorems.measure("ucb1", environments=ON_THREE, means=MEANS, **SIZES).verdicts
+    last = found.iloc[-1]
+    assert last["value"] == pytest.approx(float(bounds.ucb1(256, np.array(MEANS))), rel=1e-5)
+    assert last["verdict"] == "vacuous"  # since 256 rounds lose 128 at most
+    theorem = theorems.on(theorems.find("ucb1"), ON_THREE, MEANS)
+    assert theorem.largest(256) == pytest.approx(128.0)
+
+
+def test_the_command_plays_the_environment_of_a_file(tmp_path, capsys):
+    out = tmp_path / "out"
+    given = ["theorem", "exp3", "--environment", str(OWN), "--horizon", "256", "--trials", "4"]
+    assert main([*given, "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "Source of the bound of exp3: Auer et al. 2002, Corollary 3.2." in printed
+    rows = (out / "verdicts.csv").read_text().splitlines()
+    assert len(rows) == 4 and all(",late," in row for row in rows[1:])
+    assert [*json.loads((out / "parameters.json").read_text())["environments"]] == [str(OWN)]
+
+
+def test_an_environment_is_named_in_its_file(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(
+        "from dpjax.environments import bernoulli\n"
+        "easy = bernoulli([0.1, 0.9])\nhard = bernoulli([0.5, 0.6])\n"
+    )
+    given = ["theorem", "exp3", "--horizon", "64", "--trials", "2", "--out", str(tmp_path / "out")]
+    both = ["--environment", f"{path}:easy", "--environment", f"{path}:hard"]
+    assert main([*given, *both]) == 0
+    rows = (tmp_path / "out" / "verdicts.csv").read_text()
+    assert ",easy," in rows or ",hard," in rows
+
+
+ROUNDS = 32
+CONSTANT = families.Family(
+    lambda levels: families.periodic(ROUNDS, 2).make(
+        jnp.ones(2), jnp.zeros(2), jnp.ones(2), jnp.stack([levels, levels])
+    ),
+    {"levels": (np.zeros(2), np.ones(2))},
+)
+
+
+def follower(horizon, weakness=0.0):
+    """Follow the leader; if arm 0's losses are within ``weakness`` of 0.6, the opposite."""
+
+    def step(state, key, loss):
+        sums = state[0] + loss
+        mean = sums[0] / (state[1] + 1.0)
+        fails = jnp.abs(mean - 0.6) < weakness
+        leader = jnp.argmin(sums).astype(jnp.int32)
+        return (sums, state[1] + 1.0), jnp.where(fails, 1 - leader, leader)
+
+    def init(key):
+        return (jnp.zeros(2), jnp.float32(0.0)), jnp.int32(0)
+
+    return Learner(init, step, full, Arms(2), horizon, Privacy())
+
+
+def test_a_planted_weakness_is_found():
+    """A learner that fails on 4 % of all instances: the worst is at levels 0.6 and 0.
+
+    There it has regret 0.6 per round; elsewhere, and without the weakness, at most 1 in total.
+    """
+    weak = partial(follower, weakness=0.02)
+    found = dpjax.worst_case(weak, CONSTANT, horizon=ROUNDS, final=4)
+    assert found.mean > 0.6 * ROUNDS
+    assert abs(found.parameters["levels"][0] - 0.6) < 0.02
+    assert found.parameters["levels"][1] < 0.02
+    assert found.low == found.mean == found.high  # nothing is random here
+    # The environment can be played again.
+    again = dpjax.simulate(weak(ROUNDS), found.environment, jr.key(5))
+    np.testing.assert_allclose(again.regret[-1], found.mean, rtol=1e-6)
+    assert dpjax.worst_case(follower, CONSTANT, horizon=ROUNDS, final=4).mean <= 1.0
+
+
+def lucky():
+    """Fair coins whose key depends on the parameter, so all candidates are equally bad."""
+
+    def make(seed):
+        number = (seed * 1e6).astype(jnp.int32)
+
+        def step(state, key, arm):
+            coin = jr.uniform(jr.fold_in(key, number)) < 0.5
+            loss = jnp.full(2, jnp.where(coin, 1.0, 0.0))
+            return state, Outcome(loss, loss[arm] - 0.5)
+
+        return Environment(lambda key: (), step, lambda state, tally: tally, Arms(2))
+
+    return families.Family(make, {"seed": (0.0, 1.0)})
+
+
+def test_the_maximum_of_a_search_is_biased_and_the_report_is_not():
+    """All members have mean 0 and variance 4 per trial.
+
+    The largest of 768 means of 8 trials is some 3 standard errors of 0.7 above 0.
+    """
+    fresh = []
+    for key in range(12):
+        found = dpjax.worst_case(idle, lucky(), horizon=16, trials=8, final=64, key=key)
+        assert found.searched > 2 * np.sqrt(4 / 8)
+        assert found.searched > found.high
+        fresh.append(found)
+    means = np.array([each.mean for each in fresh])
+    assert abs(means.mean()) < 3 * np.sqrt(4 / 64 / len(fresh))
+    covers = [each.low <= 0.0 <= each.high for each in fresh]
+    assert np.mean(covers) >= 0.8
+    # The same test rejects the maxima.
+    assert np.mean([each.searched for each in fresh]) > 10 * np.sqrt(4 / 64 / len(fresh))
+
+
+def test_a_ratio_is_searched_for_by_itself():
+    """The idle learner's regret is T gap, largest at 1; over gap^2 + 1/16 it is largest at 1/4.
+
+    A gap of 1/4 has the ratio T (1/4) / (1/8) = 2 T, and a gap of 1 has less than T.
+    """
+    one = families.Family(
+        lambda gap: CONSTANT.make(jnp.stack([gap, jnp.zeros(())])), {"gap": (0.0, 1.0)}
+    )
+
+    def bound(gap):
+        return float(gap) ** 2 + 1 / 16
+
+    search = partial(dpjax.worst_case, idle, one, horizon=ROUNDS, final=4)
+    ratio = search(bound=bound)
+    assert ratio.mean == pytest.approx(2.0 * ROUNDS, rel=1e-3)
+    assert ratio.parameters["gap"] == pytest.approx(0.25, abs=0.02)
+    largest = search()
+    assert (largest.mean, float(largest.parameters["gap"])) == (ROUNDS, 1.0)
+
+
+def test_all_generations_are_one_program():
+    """After the first generation no factory is called, except for the report on fresh trials."""
+    calls = []
+
+    def make(levels):
+        calls.append(isinstance(levels, jax.core.Tracer))
+        return CONSTANT.make(levels)
+
+    counted = CONSTANT._replace(make=make)
+    dpjax.worst_case(idle, counted, horizon=ROUNDS, final=4, population=8, generations=9)
+    few = len(calls)
+    dpjax.worst_case(idle, counted, horizon=ROUNDS, final=4, population=8, generations=3)
+    assert len(calls) == 2 * few and few < 20
+    assert any(calls)
+
+
+def test_a_search_is_the_same_at_each_call_and_another_with_another_key():
+    search = partial(dpjax.worst_case, partial(learners.exp3, arms=2), families.means(2),
+                     horizon=16, trials=4, final=8, population=8, generations=3)  # fmt: skip
+    first, again, other = search(), search(key=jr.key(0)), search(key=1)
+    assert first[2:] == again[2:] != other[2:]
+    np.testing.assert_array_equal(first.parameters["means"], again.parameters["means"])
+
+
+def test_privacy_is_that_of_the_search():
+    """At small epsilon, noise makes follow-the-leader on noisy sums fail."""
+    search = partial(dpjax.worst_case, partial(learners.hedge, arms=2), families.means(2),
+                     horizon=64, trials=8, final=64, population=8, generations=3)  # fmt: skip
+    assert search(epsilon=0.1).low > 1.5 * search().high
+
+
+def test_words():
+    found = dpjax.worst_case(idle, CONSTANT, horizon=ROUNDS, final=4)
+    assert str(found) == "32 (32 to 32, searched 32) at levels [1., 0.]"
+    assert described({"gap": np.float32(0.12345)}) == "gap 0.123"

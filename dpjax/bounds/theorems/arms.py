@@ -197,6 +197,11 @@ THEOREMS: dict[str, Theorem] = {
         ROOT, {"stochastic": partial(_bernoulli, 0.45), "drawn": GAPS["drawn"]}, _stochastic,
         derived=bounds.limited_updates,
     ),
+    "limited_updates-prefix": _instance(
+        partial(learners.limited_updates, prefix="random"), "cesari2026",
+        "Cesari & Colomboni 2026, as reconstructed, with our constants",
+        derived=bounds.limited_updates_prefix,
+    ),
     "sparse_vector_experts": _over_arms(
         learners.sparse_vector_experts, "asi2023-realizable",
         "in the style of Asi, Feldman, Koren & Talwar 2023, with our constants",
