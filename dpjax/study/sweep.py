@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dpjax._garbage import rarely_collected
 from dpjax.core import Array, BatchLearner, Environment, Learner, PyTree, Result, _arrays, _check
 from dpjax.engine import closure_digest, devices, settings
 from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
@@ -32,6 +33,7 @@ from dpjax.study.watched import with_progress
 _checked: set[str] = set()  # the digests of the programs whose learner's actions were checked
 
 
+@rarely_collected()
 def sweep(
     game: Callable[[Any], tuple[Learner | BatchLearner, Environment]],
     points: PyTree,
