@@ -23,7 +23,7 @@ ALLOWED = {
     "_garbage": set(),
     "core": set(),
     "store": {"core"},
-    "engine": {"core"},
+    "engine": {"_garbage", "core"},
     "kernels": {"core", "engine"},
     "maths": {"core"},
     "feedback": {"core", "maths"},

@@ -21,6 +21,7 @@ from jax import random as jr
 from jax.extend.core import ClosedJaxpr, Literal, Var
 from jax.sharding import Mesh
 
+from dpjax._garbage import rarely_collected
 from dpjax.core import _check
 from dpjax.engine import closure_digest, devices, executables, settings
 from dpjax.engine.compile import compile_block
@@ -164,6 +165,7 @@ class Program(NamedTuple):
     bytes_held: int  # by the program itself and its arrays while it is cached
 
 
+@rarely_collected()
 def compiled(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> Program:
     """The program of a block of ``size`` points and seeds, compiled unless it is cached.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dpjax._garbage import rarely_collected
 from dpjax.engine import executables, programs, settings
 from dpjax.engine.blocks import Plan
 from dpjax.study.programs import StudyProgram
@@ -27,6 +28,7 @@ class Horizons:
     def __init__(self) -> None:
         self.traced: dict[Any, programs.Traced | None] = {}
 
+    @rarely_collected()
     def lifted(self, program: StudyProgram, plan: Plan) -> Plan:
         """The plan of a program, with the constants that depend on the horizon as arguments.
 

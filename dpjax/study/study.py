@@ -12,7 +12,6 @@ import jax
 import numpy as np
 import xarray
 
-from dpjax._garbage import rarely_collected
 from dpjax.core import Array, BatchLearner, Environment, Learner, _check
 from dpjax.engine import devices
 from dpjax.engine.blocks import Plan
@@ -86,7 +85,6 @@ class Study:
     play: Callable | None = None
     parts: tuple[Part, ...] = field(default=(), repr=False, compare=False)
 
-    @rarely_collected()
     def __post_init__(self):
         _check.size(1, trials=self.trials)
         _check.key_or_seed(key=self.key)
@@ -160,7 +158,6 @@ class Study:
         """
         return [program for part in self.parts for program in programs_of(part)]
 
-    @rarely_collected()
     def run(
         self,
         store: str | os.PathLike | None = None,

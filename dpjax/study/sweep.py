@@ -33,7 +33,6 @@ from dpjax.study.watched import with_progress
 _checked: set[str] = set()  # the digests of the programs whose learner's actions were checked
 
 
-@rarely_collected()
 def sweep(
     game: Callable[[Any], tuple[Learner | BatchLearner, Environment]],
     points: PyTree,
@@ -122,6 +121,7 @@ def sweep(
     return played(plan, store, progress, lambda: {"privacy": columns(plan.privacy)})
 
 
+@rarely_collected()
 def planned(
     game: Callable,
     points: PyTree,
