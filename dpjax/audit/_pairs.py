@@ -13,7 +13,7 @@ from dpjax.combinators import _returned
 from dpjax.core import Arms, Array, BatchLearner, Learner, Policies, PyTree, _arrays, _check
 from dpjax.domains import Domain, LossSet
 from dpjax.domains.action_sets import words
-from dpjax.engine.settings import LOWEST_LEVEL, in_float32
+from dpjax.engine.settings import in_float32
 
 
 class Pair(NamedTuple):
@@ -114,8 +114,7 @@ def pairs(
         theirs = jnp.where(turned, first[None], other[None])
         return Pair(jnp.where(changed_at, ours, base), jnp.where(changed_at, theirs, base))
 
-    made = jax.jit(jax.vmap(one), compiler_options=LOWEST_LEVEL)
-    return made(jr.split(key, count), jnp.arange(count))
+    return jax.jit(jax.vmap(one))(jr.split(key, count), jnp.arange(count))
 
 
 def changed_rounds(

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dpjax import privacy
 from dpjax.combinators import minibatch
@@ -108,7 +109,8 @@ def exp3_minibatch(
     if epsilon is not None:
         solve = printed_tau if printed else derived_tau
         tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, epsilon, delta)))
-    tau, batches = _batches(horizon, tau)
+    # Whole numbers above 2^31 are cut to T, too.
+    tau, batches = _batches(horizon, tau if isinstance(tau, jax.Array) else np.float32(tau))
     gamma = default_mixing(batches, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)
     declared = derived_privacy(batches, arms, gamma, 1.0 / tau, delta)
     declared = stated(declared, calibration, printed_epsilon(horizon, tau, delta))
@@ -119,5 +121,5 @@ def exp3_minibatch(
 def _batches(horizon, tau):
     """tau as a whole number, and the number of batches."""
     # tau is cut before the conversion to an integer: at epsilon = 1e-9 it would overflow int32.
-    tau = jnp.minimum(jnp.floor(jnp.asarray(tau, jnp.float32)), horizon)
+    tau = jnp.minimum(jnp.floor(tau.astype(jnp.float32)), horizon)
     return tau, quotients.whole(horizon, tau)[1].astype(jnp.float32)

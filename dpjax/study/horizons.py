@@ -28,7 +28,6 @@ class Horizons:
     def __init__(self) -> None:
         self.traced: dict[Any, programs.Traced | None] = {}
 
-    @rarely_collected()
     def lifted(self, program: StudyProgram, plan: Plan) -> Plan:
         """The plan of a program, with the constants that depend on the horizon as arguments.
 
@@ -66,6 +65,7 @@ class Horizons:
         _log.info("%s is compiled for its horizon alone: no other gives this program", program)
         return {}, lasting
 
+    @rarely_collected()
     def _at(self, program, plan, horizon) -> programs.Traced | None:
         """The program traced at a horizon with the same number of checkpoints; None if it fails."""
         fixed = {**program.fixed, "horizon": None}
