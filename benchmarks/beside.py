@@ -54,6 +54,7 @@ def seconds(root: Path, case: str, caches: Path) -> tuple[float, float]:
         "PYTHONPATH": str(root), "XDG_CACHE_HOME": str(caches), "MPLBACKEND": "agg",
         "PYTHONWARNINGS": "ignore",
     }  # fmt: skip
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # users keep compiled modules
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "mine.py").write_text(mine())

@@ -11,5 +11,8 @@
 
 import lazy_loader
 
+from dpjax._garbage import rarely_collected
+
 # Each name of __init__.pyi is imported when it is first used, so ``dpjax --help`` loads no library.
-__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+_imported, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__ = rarely_collected()(_imported)

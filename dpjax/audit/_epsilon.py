@@ -18,7 +18,7 @@ from dpjax.audit.reports import reported
 from dpjax.combinators import _returned, as_learner
 from dpjax.core import Array, BatchLearner, Learner, PyTree, _check
 from dpjax.engine.compile import compile_trials
-from dpjax.engine.settings import in_float32
+from dpjax.engine.settings import FIRST_LEVEL, LOWEST_LEVEL, in_float32
 from dpjax.game.rounds import step_arguments
 
 # How many runs of each sequence train the statistic, and how many choose the event.
@@ -80,7 +80,7 @@ def check_actions(learner: Learner | BatchLearner, pairs: Pair, key: Array) -> N
     one = as_learner(learner)
     check_fits(one, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=LOWEST_LEVEL)
     @jax.vmap
     def checked(losses, key):
         played = play(one, losses, key)
@@ -287,7 +287,7 @@ def choose_event(sides: Sequence[np.ndarray], delta: float, confidence: float, r
 def trained(learner: Learner | BatchLearner, pair: Pair, key: Array, chunk: int):
     """Train a statistic: the log-odds of a logistic regression on the observed values."""
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=FIRST_LEVEL)
     def run(losses, keys):
         return jax.vmap(lambda key: play(learner, losses, key))(keys)
 

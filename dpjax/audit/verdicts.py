@@ -24,13 +24,15 @@ from dpjax.audit.reasons import CHECKS, Verdict, described
 from dpjax.audit.spending import spent
 from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy, PyTree, _check
 from dpjax.domains import Domain, box_losses
-from dpjax.engine.settings import FIRST_LEVEL
+from dpjax.engine.settings import FIRST_LEVEL, LOWEST_LEVEL
 
 # A calibration that is exact in real numbers may be off by the rounding of float32: by this part
 # of epsilon, and of delta.
 ROUNDING = 1e-4
 # How many runs of each pair are replayed.
 PATHS = 8
+# Rounds up to which a replay takes longer to compile than to run.
+_SHORT = 256
 # Arms per round in contextual pairs.
 ARMS = 3
 # Longer games are attacked with a trained statistic only.
@@ -240,7 +242,8 @@ def replayer(
         replayed = learner if of_factor is None else of_factor(factor)
         return replay(replayed, pair, key, mechanism=mechanism)
 
-    run = jax.jit(jax.vmap(one, (0, 0, None)), compiler_options=FIRST_LEVEL)
+    level = LOWEST_LEVEL if learner.horizon <= _SHORT else FIRST_LEVEL
+    run = jax.jit(jax.vmap(one, (0, 0, None)), compiler_options=level)
     most = learner.privacy.rounds_per_release
     rounds = None if most is None else jax.jit(jax.vmap(partial(_rounds_in_a_release, learner)))
 

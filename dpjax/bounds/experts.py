@@ -39,8 +39,8 @@ def limited_updates_prefix(horizon: Numbers, means: Numbers, epsilon: Numbers) -
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]
-      >>> bounds.limited_updates_prefix(10**6, means, [0.1, 0.3, 1.0, np.inf]).round(1).tolist()
-      [282.9, 95.0, 303.2, 303.2]
+      >>> bounds.limited_updates_prefix(10**6, means, [0.1, 0.3, 1.0, np.inf]).round().tolist()
+      [283.0, 95.0, 303.0, 303.0]
     """
     horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
     _, gaps, _ = suboptimal(means)

@@ -14,6 +14,7 @@ import click
 from click import argument, option
 
 from dpjax import papers
+from dpjax._garbage import rarely_collected
 from dpjax.cli.arguments import (
     COLUMNS,
     EPSILONS,
@@ -53,6 +54,7 @@ class Commands(click.Group):
     command_class = Command
 
 
+@rarely_collected()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from optax import projections
 
 from dpjax.core import Array, Number, Numbers, _arrays, _check
 from dpjax.maths import barriers
@@ -21,10 +20,12 @@ def constant(values: Numbers, dtype=jnp.float32) -> Array:
         return jnp.asarray(values, dtype)
 
 
-def by_optax(projection, *arguments) -> Array:
+def by_optax(name: str, *arguments) -> Array:
     """Call an optax projection, which mixes integers and floats, under any dtype promotion rule."""
+    from optax import projections  # imported only if it is used, since this takes .07 seconds
+
     with jax.numpy_dtype_promotion("standard"):
-        return projection(*arguments)
+        return getattr(projections, name)(*arguments)
 
 
 @jax.custom_jvp
@@ -65,7 +66,7 @@ def onto_simplex(x: Array, total: float = 1.0) -> Array:
     beside large numbers float32 has no digits left for ``total``.
     """
     shift = 16.0 * jnp.trunc(jnp.max(x) / 16.0)
-    return by_optax(projections.projection_simplex, x - shift, total)
+    return by_optax("projection_simplex", x - shift, total)
 
 
 def into_l1_ball(x: Array, radius: Number) -> Array:
@@ -74,7 +75,7 @@ def into_l1_ball(x: Array, radius: Number) -> Array:
     In float32 the projection of a long vector is outside the ball: by 2.6 % for a vector 1000 radii
     long in 500 dimensions. Such a point is scaled back.
     """
-    nearest = by_optax(projections.projection_l1_ball, x, radius)
+    nearest = by_optax("projection_l1_ball", x, radius)
     norm = barriers.add_up(jnp.abs(nearest))
     return jnp.where(norm > 1.00001 * radius, nearest * (radius / norm), nearest)
 

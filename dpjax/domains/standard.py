@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import numpy as np
-from optax import projections
 
 from dpjax.core import Numbers, _arrays, _check
 from dpjax.domains import exact_projections, lotteries
@@ -151,6 +150,6 @@ def l1_ball(dim: int, radius: float = 1.0) -> Domain:
         dim,
         minimizer,
         radius,
-        project=lambda x: by_optax(projections.projection_l1_ball, x, radius),
+        project=lambda x: by_optax("projection_l1_ball", x, radius),
         inradius=radius / dim**0.5,
     )._replace(exact_projection=exact_projections.signed(positive))

@@ -190,7 +190,7 @@ def computed(value, batch=None):
     keys = computed(Batched(keys), batch).value
 
     def fold(keys, data):
-        return keys.generator.block(keys.first, keys.second, data)[:2]
+        return _block(keys.generator.block, keys.first, keys.second, data)[:2]
 
     if batch:
         return Batched(pairs(fold, data.shape[:-1], batch, keys, data))
@@ -201,6 +201,12 @@ def computed(value, batch=None):
 # with the code that uses the words. All members of the batch share the counters.
 
 
+@partial(jax.jit, static_argnums=0)
+def _block(block: Callable, *words) -> tuple:
+    """A block as one call, so that it is traced and lowered once for all draws of a shape."""
+    return block(*words)
+
+
 def _blocks(keys: Words, shape) -> tuple:
     """Blocks 0, 1, ... of each key (..., B) in a new shape: words (..., *shape, B)."""
     count = int(np.prod(shape))
@@ -209,7 +215,7 @@ def _blocks(keys: Words, shape) -> tuple:
     spread = [x.reshape(*inner, *[1] * len(shape), x.shape[-1]) for x in (keys.first, keys.second)]
     full = (*inner, *shape, keys.first.shape[-1])
     first, second, low = (jnp.broadcast_to(x, full) for x in (*spread, low))
-    return keys.generator.block(first, second, low)
+    return _block(keys.generator.block, first, second, low)
 
 
 def _random_bits(eqn, operands, batch) -> list:

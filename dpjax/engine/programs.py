@@ -21,6 +21,7 @@ from jax import random as jr
 from jax.extend.core import ClosedJaxpr, Literal, Var
 from jax.sharding import Mesh
 
+from dpjax._garbage import rarely_collected
 from dpjax.core import _check
 from dpjax.engine import closure_digest, devices, executables, settings
 from dpjax.engine.compile import compile_block
@@ -133,10 +134,15 @@ def _with_copied_constants(program) -> ClosedJaxpr:
 
 
 def _copied(constant):
-    if isinstance(constant, np.ndarray | jax.Array):
+    if _is_key(constant):
         return constant.copy()
     # jax 0.7 wraps arrays of NumPy in a class of its own.
-    return np.array(constant) if np.ndim(constant) else constant
+    is_array = isinstance(constant, np.ndarray | jax.Array)
+    return np.array(constant) if is_array or np.ndim(constant) else constant
+
+
+def _is_key(value) -> bool:
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def _numeric() -> tuple:
@@ -159,6 +165,7 @@ class Program(NamedTuple):
     bytes_held: int  # by the program itself and its arrays while it is cached
 
 
+@rarely_collected()
 def compiled(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> Program:
     """The program of a block of ``size`` points and seeds, compiled unless it is cached.
 
@@ -225,8 +232,7 @@ def _bytes_held(run, traced) -> int:
 
 def _words(array):
     """An array unchanged; keys as their words."""
-    is_key = isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
-    return jr.key_data(array) if is_key else array
+    return jr.key_data(array) if _is_key(array) else array
 
 
 def digests(program: ClosedJaxpr) -> tuple[str, str, tuple, list[Number]]:

@@ -4,6 +4,7 @@ import math
 from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import random as jr
 
 from dpjax.core import Arms, Array, Environment, Outcome, _check
@@ -58,7 +59,7 @@ def switching_cost(
     log_horizon = max(math.log2(horizon), 1.0)
     sigma = 1.0 / (9.0 * log_horizon)
     gap = (arms / horizon) ** (1 / 3) / (9.0 * log_horizon)
-    levels = jnp.arange(horizon.bit_length())
+    levels = np.arange(horizon.bit_length(), dtype=np.int32)
 
     def init(key):
         best = jr.randint(key, (), 0, arms)

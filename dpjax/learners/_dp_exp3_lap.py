@@ -1,5 +1,6 @@
 """DP-EXP3-Lap: EXP3 on losses with Laplace noise."""
 
+import jax
 import jax.numpy as jnp
 
 from dpjax.combinators import laplace_feedback
@@ -48,7 +49,12 @@ def dp_exp3_lap(
       ('local', 'Laplace mechanism on each observed loss')
     """
     if threshold is None:
-        threshold = jnp.log(jnp.float32(horizon)) / epsilon
+        threshold = _default_threshold(horizon, epsilon)
     return laplace_feedback(
         exp3(horizon, arms, mixing=mixing), epsilon=epsilon, threshold=threshold, null_loss=1.0
     )
+
+
+@jax.jit
+def _default_threshold(horizon, epsilon):
+    return jnp.log(jnp.asarray(horizon, jnp.float32)) / epsilon

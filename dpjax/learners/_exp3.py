@@ -63,9 +63,9 @@ def derived_privacy(
     Every probability also stays in [gamma / K, 1 - gamma + gamma / K], which caps the
     log-likelihood ratio of a draw at ln((K (1 - gamma) + gamma) / gamma).
     """
-    pure, rho = _pure_and_rho(draws, arms, mixing, sensitivity)
+    epsilon, rho = _epsilon_and_rho(draws, arms, mixing, sensitivity, delta)
     return Privacy(
-        epsilon=jnp.minimum(pure, privacy.zcdp_epsilon(rho, delta)),
+        epsilon=epsilon,
         delta=delta,
         rho=rho,
         accountant="zCDP of bounded-range draws, or the sum of their log-ratios if smaller",
@@ -73,11 +73,12 @@ def derived_privacy(
 
 
 @jax.jit
-def _pure_and_rho(draws, arms, mixing, sensitivity):
+def _epsilon_and_rho(draws, arms, mixing, sensitivity, delta):
     dependent = jnp.asarray(draws - 1, jnp.float32)
     cap = log_ratio_cap(arms, mixing)
     rho = privacy.bounded_range_rho(jnp.minimum(sensitivity, 2.0 * cap), dependent)
-    return dependent * jnp.minimum(sensitivity, cap), rho
+    pure = dependent * jnp.minimum(sensitivity, cap)
+    return jnp.minimum(pure, privacy.zcdp_epsilon(rho, delta)), rho
 
 
 def log_ratio_cap(arms: int, mixing: Number):
@@ -85,6 +86,7 @@ def log_ratio_cap(arms: int, mixing: Number):
     return jnp.log((arms * (1.0 - mixing) + mixing) / mixing)
 
 
+@jax.jit
 def printed_epsilon(horizon: int, arms: int, mixing: Number, delta: Number):
     """min{2T, T ln((K(1 - gamma) + gamma) / gamma), 2(1 - gamma)T + sqrt(2T ln(1/delta))}."""
     mixed = 2.0 * (1.0 - mixing) * horizon + jnp.sqrt(2.0 * horizon * jnp.log(1.0 / delta))

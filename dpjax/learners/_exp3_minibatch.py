@@ -1,6 +1,8 @@
 """EXP3_tau: EXP3 on batches of rounds, private through its own sampling."""
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dpjax import privacy
 from dpjax.combinators import minibatch
@@ -11,15 +13,17 @@ from dpjax.maths import quotients
 from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
+@jax.jit
 def switching_cost_tau(horizon: int, arms: int):
     """tau = (7 K ln K)^(-1/3) T^(1/3), before rounding.
 
     This batch length balances the two terms of the regret bound for switching costs. It is a
     corollary of Tossou & Dimitrakakis 2017, as reconstructed.
     """
-    return jnp.cbrt(horizon / (7.0 * arms * jnp.log(jnp.float32(arms))))
+    return jnp.cbrt(horizon / (7.0 * arms * jnp.log(jnp.asarray(arms, jnp.float32))))
 
 
+@jax.jit
 def printed_epsilon(horizon: int, tau: Number, delta: Number):
     """epsilon = 4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3), as reconstructed.
 
@@ -105,10 +109,17 @@ def exp3_minibatch(
     if epsilon is not None:
         solve = printed_tau if printed else derived_tau
         tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, epsilon, delta)))
-    # tau is cut before the conversion to an integer: at epsilon = 1e-9 it would overflow int32.
-    tau = jnp.minimum(jnp.floor(jnp.asarray(tau, jnp.float32)), horizon)
-    batches = quotients.whole(horizon, tau)[1].astype(jnp.float32)
+    # Whole numbers above 2^31 are cut to T, too.
+    tau, batches = _batches(horizon, tau if isinstance(tau, jax.Array) else np.float32(tau))
     gamma = default_mixing(batches, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)
     declared = derived_privacy(batches, arms, gamma, 1.0 / tau, delta)
     declared = stated(declared, calibration, printed_epsilon(horizon, tau, delta))
     return minibatch(exp3(horizon, arms, mixing=gamma), horizon, tau)._replace(privacy=declared)
+
+
+@jax.jit
+def _batches(horizon, tau):
+    """tau as a whole number, and the number of batches."""
+    # tau is cut before the conversion to an integer: at epsilon = 1e-9 it would overflow int32.
+    tau = jnp.minimum(jnp.floor(tau.astype(jnp.float32)), horizon)
+    return tau, quotients.whole(horizon, tau)[1].astype(jnp.float32)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import optax
 
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit
@@ -75,6 +74,8 @@ def online_gradient(
       >>> round(float(learner.privacy.rho), 3), learner.init(jax.random.key(0))[1].tolist()
       (0.028, [0.0, 0.0])
     """
+    import optax  # imported only if it is used, since this takes .07 seconds
+
     losses = fitting(domain, None)
     if optimizer is not None and rate is not None:
         raise ValueError("rate must be left out if optimizer is given, which has its own rates")

@@ -1,10 +1,12 @@
 """Quotients of whole numbers."""
 
+import jax
 import jax.numpy as jnp
 
 from dpjax.core import Number
 
 
+@jax.jit
 def whole(count: Number, size: Number):
     """(floor(count / size), ceil(count / size)) of whole numbers, int32.
 

@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray
-from jax import random as jr
 
 from dpjax import bounds, environments
 from dpjax.combinators import count_switches
 from dpjax.learners import dp_exp3_lap, exp3, exp3_minibatch
-from dpjax.learners._exp3_minibatch import printed_epsilon, switching_cost_tau
+from dpjax.learners._exp3_minibatch import derived_tau, printed_epsilon, switching_cost_tau
 from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
@@ -59,12 +58,8 @@ def levels(horizon: int) -> Levels:
     exact = switching_cost_tau(horizon, ARMS)
     tau = int(np.ceil(exact))
     accounted = exp3_minibatch(horizon, ARMS, tau=tau).privacy.epsilon
-    taus = (_tau(exp3_minibatch(horizon, ARMS, epsilon=epsilon)) for epsilon in EPSILONS)
-    return Levels(float(printed_epsilon(horizon, exact, delta)), float(accounted), tau, tuple(taus))
-
-
-def _tau(batch_learner) -> int:
-    return int(batch_learner.init(jr.key(0, impl="threefry2x32"))[1].rounds)
+    taus = tuple(int(np.ceil(derived_tau(horizon, epsilon, delta))) for epsilon in EPSILONS)
+    return Levels(float(printed_epsilon(horizon, exact, delta)), float(accounted), tau, taus)
 
 
 def play_levels(

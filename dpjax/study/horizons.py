@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dpjax._garbage import rarely_collected
 from dpjax.engine import executables, programs, settings
 from dpjax.engine.blocks import Plan
 from dpjax.study.programs import StudyProgram
@@ -64,6 +65,7 @@ class Horizons:
         _log.info("%s is compiled for its horizon alone: no other gives this program", program)
         return {}, lasting
 
+    @rarely_collected()
     def _at(self, program, plan, horizon) -> programs.Traced | None:
         """The program traced at a horizon with the same number of checkpoints; None if it fails."""
         fixed = {**program.fixed, "horizon": None}

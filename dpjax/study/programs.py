@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
+from dpjax._garbage import rarely_collected
 from dpjax.core import Arms, Pairs, Privacy, PyTree, _check
 from dpjax.engine import closure_digest, settings
 from dpjax.learners.factories import taken
@@ -191,6 +192,7 @@ def named(program: StudyProgram):
         raise ValueError(f"{program}: {error}") from error
 
 
+@rarely_collected()
 def pairs(game: Callable, points: PyTree) -> list[tuple]:
     """The (learner, environment) of a game at each point; ``points`` are those of a sweep.
 

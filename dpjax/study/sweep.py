@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dpjax._garbage import rarely_collected
 from dpjax.core import Array, BatchLearner, Environment, Learner, PyTree, Result, _arrays, _check
 from dpjax.engine import closure_digest, devices, settings
 from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
@@ -120,6 +121,7 @@ def sweep(
     return played(plan, store, progress, lambda: {"privacy": columns(plan.privacy)})
 
 
+@rarely_collected()
 def planned(
     game: Callable,
     points: PyTree,

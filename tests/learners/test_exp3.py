@@ -146,7 +146,8 @@ def test_exp3_minibatch_declares_at_most_the_epsilon_asked_for(horizon, arms, ca
 
 def test_a_fractional_tau_of_exp3_minibatch_is_rounded_down_and_cut_at_the_horizon():
     """tau = 18.9 plays and declares batches of 18 rounds; a tau above T plays T."""
-    for tau, rounds in [(18.9, 18), (1.0, 1), (99.5, 99), (1e12, 100), (np.inf, 100)]:
+    large = 1e12, np.inf, np.int64(2**32 + 5), 2**40
+    for tau, rounds in [(18.9, 18), (1.0, 1), (99.5, 99), *((tau, 100) for tau in large)]:
         learner = learners.exp3_minibatch(100, 3, tau=tau)
         assert learner.init(jr.key(0))[1].rounds == rounds
         whole = learners.exp3_minibatch(100, 3, tau=rounds).privacy
