@@ -11,9 +11,9 @@ _THRESHOLDS = 50_000, 20, 10
 def rarely_collected() -> Iterator[None]:
     """Collect rarely. Imports and traces make many objects and little garbage.
 
-    Python visits new objects at each 700 of them by default, and all objects now and then. This
-    took a seventh of the CPU time of a first figure. Thresholds of users who collect still more
-    rarely, or never (0), stay, as do those that are set meanwhile.
+    By default Python visits new objects after every 700 of them, and all objects now and then. That
+    is a large part of the time of an import. Thresholds of users who collect still more rarely, or
+    never (0), stay. So do thresholds that are set meanwhile.
     """
     before = gc.get_threshold()
     if not 0 < before[0] < _THRESHOLDS[0]:

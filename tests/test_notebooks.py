@@ -12,12 +12,13 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
+from nbclient.exceptions import CellTimeoutError
 
 from tests import ROOT, script
 
 notebooks = script("notebooks/run.py")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SECONDS = 600  # for a whole notebook, on a loaded machine too
+SECONDS = 180  # for a whole notebook
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -33,12 +34,22 @@ def kinds(notebook):
             for cell in code]  # fmt: skip
 
 
-def run(notebook, folder, seconds=SECONDS, **options):
-    """Executes a notebook in a folder. A cell may use the seconds left by the cells before it."""
-    end = time.monotonic() + seconds
-    notebooks.run(
-        notebook, folder, timeout_func=lambda cell: max(0.1, end - time.monotonic()), **options
-    )
+def run(notebook, folder):
+    """Executes a notebook in a folder. A cell may use the seconds left by the cells before it.
+
+    Under load, now and then, a kernel of ipykernel 7.4.0 is idle while its client waits for it. So
+    a notebook that takes too long has a second kernel.
+    """
+    for attempt in range(2):
+        end = time.monotonic() + SECONDS
+        try:
+            notebooks.run(
+                notebook, folder, timeout_func=lambda _, end=end: max(0.1, end - time.monotonic())
+            )
+            return
+        except CellTimeoutError:
+            if attempt:
+                raise
 
 
 @every_notebook

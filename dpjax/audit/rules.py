@@ -134,6 +134,13 @@ def _of_noise(site, record, twin) -> Cost:
     return Cost(cost, cost, jnp.float32(0.0))
 
 
+def place_of(law: noise.Law) -> int:
+    """The place of a law among HOST_LAWS, to which it is added if necessary."""
+    if law not in HOST_LAWS:
+        HOST_LAWS.append(law)
+    return HOST_LAWS.index(law)
+
+
 def host_row(site: Site, record: Record, twin: Record):
     """The row (5,) of a release that is accounted for on the host.
 
@@ -145,9 +152,7 @@ def host_row(site: Site, record: Record, twin: Record):
     kind = VECTOR if site.sensitivity is None else PREFIXES
     if site.kind == "words" or site.law.together is None:  # a law of one integer
         kind = ONE
-    if site.law not in HOST_LAWS:
-        HOST_LAWS.append(site.law)
-    numbers = (kind, HOST_LAWS.index(site.law), record.scale * of_l2, l1, l2)
+    numbers = (kind, place_of(site.law), record.scale * of_l2, l1, l2)
     row = jnp.stack([jnp.asarray(number, jnp.float32).reshape(()) for number in numbers])
     return jnp.where(jnp.all(jnp.isfinite(_shift(site, record, twin))), row, 0.0)
 

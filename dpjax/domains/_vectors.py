@@ -22,7 +22,7 @@ def constant(values: Numbers, dtype=jnp.float32) -> Array:
 
 def by_optax(name: str, *arguments) -> Array:
     """Call an optax projection, which mixes integers and floats, under any dtype promotion rule."""
-    from optax import projections  # imported only if it is used, since this takes .07 seconds
+    from optax import projections  # on first use, because the import is slow
 
     with jax.numpy_dtype_promotion("standard"):
         return getattr(projections, name)(*arguments)

@@ -18,8 +18,8 @@ from dpjax.core._versions import enable_x64
 
 # Compiler options. Higher levels of LLVM take twice as long to compile and give the same bits.
 FIRST_LEVEL = {"xla_backend_optimization_level": 1}
-# Two thirds of the time of the first level to compile, and four times its time to run. Products and
-# sums are not contracted, so last bits differ.
+# For programs that run a few times: faster to compile than the first level, and slower to run.
+# Products and sums are not contracted, so last bits differ.
 LOWEST_LEVEL = {"xla_backend_optimization_level": 0}
 
 P = ParamSpec("P")

@@ -38,9 +38,7 @@ def independent(means: Array, draw: Callable) -> Environment:
 
 def as_means(means: Numbers, low: float = 0.0, high: float = 1.0):
     """Means as a float32 array (K,); K must be at least 2 and all means in [low, high]."""
-    means = _arrays.entries(low, high, means=means)
-    # NumPy converts plain values, because JAX would compile a program for this.
-    means = jnp.asarray(means.astype(np.float32))
+    means = jnp.asarray(_arrays.entries(low, high, means=means), jnp.float32)
     if means.ndim != 1 or means.shape[0] < 2:
         raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
     return means

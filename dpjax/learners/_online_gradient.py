@@ -74,7 +74,7 @@ def online_gradient(
       >>> round(float(learner.privacy.rho), 3), learner.init(jax.random.key(0))[1].tolist()
       (0.028, [0.0, 0.0])
     """
-    import optax  # imported only if it is used, since this takes .07 seconds
+    import optax  # on first use, because the import is slow
 
     losses = fitting(domain, None)
     if optimizer is not None and rate is not None:

@@ -3,15 +3,15 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas
 import xarray
 
+from dpjax._garbage import rarely_collected
 from dpjax.report import (
     choice,
     estimates,
-    figures,
     frames,
     identification,
     latex,
@@ -19,6 +19,9 @@ from dpjax.report import (
     trends,
 )
 from dpjax.report.arrays import ESTIMATORS
+
+if TYPE_CHECKING:
+    from dpjax.report import figures
 
 ESTIMATES = choice, estimates, trends  # importing them registers their estimators
 
@@ -143,7 +146,7 @@ class Accessor:
             return latex.table(self._data, columns, of=of, **options)
         return latex.table(self._array(of), columns, **options)
 
-    def figure(self, x: str, **options: Any) -> figures.Captioned:
+    def figure(self, x: str, **options: Any) -> "figures.Captioned":
         """See :func:`dpjax.report.figures.figure`.
 
         Examples:
@@ -154,6 +157,9 @@ class Accessor:
           >>> data.dpjax.figure("epsilon").axes[0].get_xlabel()
           'privacy parameter epsilon'
         """
+        with rarely_collected():  # matplotlib is loaded here
+            from dpjax.report import figures
+
         return figures.figure(self._data, x, **options)
 
     def _array(self, name, default="final_regret"):

@@ -364,7 +364,7 @@ def test_integer_noise_too_wide_for_exact_sums_is_audited(name):
     epsilon, delta, law = 1e-6, 1e-12, noise.LAWS[name]
     scale = float(law.single(epsilon, delta).scale)
     for share, refused in ((1.0, False), (0.5, True)):
-        row = (0.0, audit.rules.HOST_LAWS.index(law), share * scale, 1.0, 1.0)
+        row = (0.0, audit.rules.place_of(law), share * scale, 1.0, 1.0)
         assert is_refused(replayed(integer=row), epsilon, delta) is refused
 
 
