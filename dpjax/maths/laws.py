@@ -24,7 +24,9 @@ def ties(values: Array, size: Number):
       values: (n,).
       size: (), the size of the terms whose differences the values are.
     """
-    return values <= jnp.min(values) + 1e-6 * size
+    least = jnp.min(values)
+    # XLA compiles a faster program than for a comparison with the sum of ``least`` and a tolerance.
+    return (values == least) | (values - least <= 1e-6 * size)
 
 
 def smallest(key: Array, values: Array):
