@@ -45,8 +45,11 @@ def most_optimistic(belief: Belief, features: Array):
     dim = belief.estimate.shape[0]
     means = ellipsoids.inner(belief.estimate, features)
     widths = jnp.sqrt(ellipsoids.whiten(belief.spread, features))
-    # The rounding errors of sums of d terms grow as sqrt(d).
-    tied = ties(means - widths, dim**0.5 * jnp.max(jnp.abs(means) + widths))
+    scores = means - widths
+    # The rounding errors of sums of d terms grow as sqrt(d). An arm with the least score has
+    # |mean| + width <= |least| + 2 width. The program of this bound is faster.
+    size = jnp.abs(jnp.min(scores)) + 2.0 * jnp.max(widths)
+    tied = ties(scores, dim**0.5 * size)
     arms = jnp.arange(features.shape[0])
     return jnp.min(jnp.where(tied, arms, arms[-1]))
 
