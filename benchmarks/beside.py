@@ -1,7 +1,8 @@
 """Times of this checkout beside another one: the same commands, in turn, and their ratios.
 
-    python benchmarks/beside.py ../other               # all cases, five turns
+    python benchmarks/beside.py ../other               # all cases but full papers, five turns
     python benchmarks/beside.py ../other mine paper    # these cases
+    python benchmarks/beside.py ../other --turns 1 trust    # a full paper, which takes minutes
     python benchmarks/beside.py ../other --list
 
 Both use the packages of this environment. A cold run has empty caches, a warm one follows it. CPU
@@ -46,6 +47,7 @@ CASES: dict[str, list[list[str]]] = {
     "audit": [command("audit", "{root}/examples/mine.py", "--epsilon", "1", "--out", "audit")],
 }  # fmt: skip
 WARM = ("mine", "paper", "papers")
+FULL = {name: [command("reproduce", name.replace("_", "-"), "--out", name)] for name in PAPERS}
 
 
 def seconds(root: Path, case: str, caches: Path) -> tuple[float, float]:
@@ -58,7 +60,7 @@ def seconds(root: Path, case: str, caches: Path) -> tuple[float, float]:
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "mine.py").write_text(mine())
-        for words in CASES[case]:
+        for words in (CASES | FULL)[case]:
             words = [word.replace("{root}", str(root)) for word in words]
             done = subprocess.run(
                 [sys.executable, *words],
@@ -92,23 +94,26 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("other", type=Path, nargs="?", help="a checkout of another commit")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES | FULL)}")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--list", action="store_true", help="only list the cases")
     options = parser.parse_args()
     if options.list or options.other is None:
-        print(*CASES, sep="\n")
+        print(*CASES, *FULL, sep="\n")
         return
-    if unknown := {*options.cases} - {*CASES}:
+    if unknown := {*options.cases} - {*CASES, *FULL}:
         parser.error(f"unknown cases: {', '.join(sorted(unknown))}")
-    print("| case | run | other, CPU s | this, CPU s | ratio, CPU | ratio, wall |")
-    print("|---|---|---|---|---|---|")
+    print("| case | run | other, CPU s | this, CPU s | ratio | other, s | this, s | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
     for case in options.cases or CASES:
         for kind, rows in compared(options.other.resolve(), case, options.turns).items():
-            cpu = [median(side[0] for side in sides) for sides in zip(*rows, strict=True)]
-            ratios = [median(new[i] / old[i] for old, new in rows) for i in (0, 1)]
-            print(f"| {case} | {kind} | {cpu[0]:.2f} | {cpu[1]:.2f} | {ratios[0]:.2f} "
-                  f"| {ratios[1]:.2f} |", flush=True)  # fmt: skip
+            cells = [case, kind]
+            for i in (0, 1):  # CPU seconds, and seconds of waiting
+                cells += [
+                    f"{median(side[i] for side in sides):.2f}" for sides in zip(*rows, strict=True)
+                ]
+                cells.append(f"{median(new[i] / old[i] for old, new in rows):.2f}")
+            print("|", " | ".join(cells), "|", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import re
 import sys
 import time
 import warnings
+from itertools import product
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,7 @@ from jax import random as jr
 from dpjax import domains, environments, learners, simulate, sweep
 from dpjax.combinators import rescale_losses
 from dpjax.engine import programs, progress
-from dpjax.engine.blocks import block_size, shared_size
+from dpjax.engine.blocks import block_shape, block_size, shared_size
 from dpjax.engine.devices import cores
 from dpjax.study.watched import warn_of
 
@@ -91,6 +92,11 @@ def test_blocks_of_seeds_fit_the_limit_and_keep_workers_busy(workers, limit):
         assert surplus < max(64, seeds / 8) and (surplus < seeds or seeds == 1)
         assert size > limit / 2 or size >= min(64, seeds / workers)
     assert {shared_size(n, 1024, workers, 64) for n in range(63 * workers + 1, 1024)} == {64}
+
+
+def test_a_block_has_at_least_eight_trajectories_on_a_cpu():
+    for points, seeds in product((1, 2, 4), (1, 7, 64)):
+        assert points * block_shape(points, seeds, None, None)[1] >= 8
 
 
 def test_another_number_of_trials_compiles_nothing(monkeypatch):

@@ -4,6 +4,7 @@ import functools
 import inspect
 import io
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -65,14 +66,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
       The exit status. It is 0 on success. It is 1 if an audit or comparison found a violation of a
       declaration, and 3 if it could not decide. It is 1 if the results were written but a figure
-      was not. It is 130 if the command was interrupted, and 2 after any other error. If it is not
-      0, a sentence on stderr gives the reason.
+      was not. It is 130 if the command was interrupted or terminated, and 2 after any other error.
+      If it is not 0, a sentence on stderr gives the reason.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Characters that the stream cannot encode are written as escapes.
             stream.reconfigure(errors="backslashreplace")
     of_process = arguments is None
+    if of_process:
+        # Clusters end a job with SIGTERM. Like Ctrl-C, it leaves nothing half written.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         with commands.make_context("dpjax", words, obj=of_process) as context:

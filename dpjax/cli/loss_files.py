@@ -121,8 +121,12 @@ class Table:
             i = int(np.argmax(bad))
             number, text = values[i], str(self.frame[name].iloc[i])[:40]
             if np.isnan(number):
-                point = "; write a decimal point, and no comma" if _has_comma(text) else ""
-                self.fault(name, bad, f"is {text!r}, which is not a number{point}")
+                advice = ""
+                if _has_comma(text):
+                    advice = "; write a decimal point, and no comma"
+                elif len(values) > 1 and np.isnan(values).all():
+                    advice = "; if the column holds labels, name it as the label"
+                self.fault(name, bad, f"is {text!r}, which is not a number{advice}")
             else:
                 self.fault(name, bad, f"is {_arrays.digits(number, low, high)}; {allowed}")
         return values

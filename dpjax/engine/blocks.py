@@ -84,7 +84,8 @@ def block_shape(count: int, seeds: int, chunk: int | None, mesh: Mesh | None) ->
     platform, workers = platform_of(mesh), at_once(mesh)
     points = min(count, max(platform.chunk if chunk is None else chunk, 2))
     if chunk is None:
-        return points, max(2, shared_size(seeds, platform.chunk // points, workers, platform.seeds))
+        size = shared_size(seeds, platform.chunk // points, workers, platform.seeds)
+        return points, max(2, platform.fewest // points, size)
     return points, max(2, block_size(seeds, chunk // points, workers))
 
 

@@ -39,6 +39,7 @@ class Platform(NamedTuple):
     isolate_draws: bool  # whether draws get separate kernels, as in batch_last
     chunk: int  # how many trajectories are computed at once by default
     seeds: int  # a block with at least this many seeds runs at full speed
+    fewest: int  # a block with fewer trajectories takes as long as one with this many
     threads: Callable[[], int]  # () -> how many threads run programs if there is no mesh
     memory: Callable  # (mesh, threads) -> bytes that one program may use; inf if unknown
 
@@ -83,6 +84,7 @@ CPU = Platform(
     isolate_draws=True,
     chunk=4096,
     seeds=64,
+    fewest=8,
     threads=devices.cores,
     memory=devices.share_of_machine,
 )
@@ -94,6 +96,7 @@ ACCELERATOR = Platform(
     isolate_draws=False,
     chunk=2**18,
     seeds=2**18,
+    fewest=2,
     threads=lambda: 1,
     memory=devices.share_of_device,
 )

@@ -304,8 +304,13 @@ def digests(program: ClosedJaxpr) -> tuple[str, str, tuple, list[Number]]:
         for equation in jaxpr.eqns:
             text.append(equation.primitive.name)
             every((*equation.invars, *equation.outvars))
-            before = len(leaves)
-            describe(equation.params)
+            before, params = len(leaves), equation.params
+            if equation.primitive.name == "release":
+                # Replays read the mechanism's sensitivity, but the compiled code does not.
+                site = params["site"]
+                numbers.update(repr(site.sensitivity).encode())
+                params = {**params, "site": site._replace(sensitivity=None)}
+            describe(params)
             if equation.primitive.name not in (*CALLED, *CONTROL):
                 leaves[before:] = [Number(None, value) for _, value in leaves[before:]]
             if "callback" in equation.params:

@@ -10,7 +10,7 @@ from dpjax.feedback import contextual
 from dpjax.learners.parts import gram as laws
 from dpjax.learners.parts.gram_calibration import real
 from dpjax.maths import ellipsoids
-from dpjax.maths.laws import ties
+from dpjax.maths.laws import lowest
 
 
 class Belief(NamedTuple):
@@ -32,8 +32,8 @@ class LinucbReport(NamedTuple):
 def most_optimistic(belief: Belief, features: Array):
     """The arm with the smallest lower confidence bound: argmin <theta~, x> - beta sqrt(x' V^-1 x).
 
-    Ties go to the first arm, up to rounding (:func:`dpjax.maths.laws.ties`). In round 1 all arms of
-    equal length tie.
+    Ties go to the first arm, up to rounding (:func:`dpjax.maths.laws.lowest`). In round 1 all arms
+    of equal length tie.
 
     Args:
       belief: a Belief.
@@ -45,8 +45,7 @@ def most_optimistic(belief: Belief, features: Array):
     dim = belief.estimate.shape[0]
     means = ellipsoids.inner(belief.estimate, features)
     widths = jnp.sqrt(ellipsoids.whiten(belief.spread, features))
-    # The rounding errors of sums of d terms grow as sqrt(d).
-    tied = ties(means - widths, dim**0.5 * jnp.max(jnp.abs(means) + widths))
+    tied = lowest(means, widths, dim)
     arms = jnp.arange(features.shape[0])
     return jnp.min(jnp.where(tied, arms, arms[-1]))
 

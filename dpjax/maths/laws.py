@@ -29,6 +29,20 @@ def ties(values: Array, size: Number):
     return (values == least) | (values - least <= 1e-6 * size)
 
 
+def lowest(means: Array, widths: Array, terms: int):
+    """The lower confidence bounds ``means - widths`` that tie with the smallest one, (n,) bool.
+
+    Args:
+      means, widths: (n,), sums of ``terms`` products each. Their rounding errors grow as the square
+        root of ``terms``.
+    """
+    bounds = means - widths
+    # The mean of the smallest bound is at most |bound| + width. XLA compiles a faster program than
+    # for the largest |mean| + width.
+    size = jnp.abs(jnp.min(bounds)) + 2.0 * jnp.max(widths)
+    return ties(bounds, terms**0.5 * size)
+
+
 def smallest(key: Array, values: Array):
     """The index of the smallest of the values (n,), () int32, with random tie-breaking.
 

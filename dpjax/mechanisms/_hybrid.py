@@ -14,7 +14,7 @@ from dpjax.noise import LawName
 class HybridState(NamedTuple):
     round: Array  # () int32, t
     before: Array  # (*shape) noise of the last prefix before this epoch
-    walk: Array  # (h, *shape) as in TreeState, within this epoch
+    walk: Array  # (rows, *shape) as in TreeState, within this epoch
 
 
 def hybrid(horizon: int, *, noise: LawName = "laplace", totals: str = "carried") -> Mechanism:
@@ -68,7 +68,7 @@ def hybrid(horizon: int, *, noise: LawName = "laplace", totals: str = "carried")
         def init(key):
             del key
             zero = jnp.zeros(shape, jnp.float32)
-            walk = jnp.zeros((epochs, *shape), jnp.float32)
+            walk = jnp.zeros((prefix.rows(epochs), *shape), jnp.float32)
             return HybridState(jnp.zeros((), jnp.int32), zero, walk), zero
 
         def step(state, key):

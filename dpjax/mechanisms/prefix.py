@@ -71,6 +71,14 @@ def as_integers(law: noise.Law, key: Array, value, scale: Number):
     return jnp.where(scale > 0.0, rounded, value), key
 
 
+def rows(height: int) -> int:
+    """The number of rows of a state that needs one for each of ``height`` levels.
+
+    It is a multiple of eight, so that a study of several horizons compiles few programs.
+    """
+    return 8 * max(1, -(-height // 8))
+
+
 def draw(law: noise.Law, key: Array, shape: tuple[int, ...], scale: Number):
     """Noise of a law, without a value."""
     return law(key, jnp.zeros(shape, jnp.float32), scale)

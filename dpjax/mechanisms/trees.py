@@ -15,7 +15,7 @@ from dpjax.noise import LawName, gaussian
 
 class TreeState(NamedTuple):
     round: Array  # () int32, t
-    walk: Array  # (h + 1, *shape) noise of the latest prefix whose lowest set bit is i = 0, 1, ...
+    walk: Array  # (rows, *shape) noise of the latest prefix whose lowest set bit is i = 0, 1, ...
     parent: Array  # (*shape) the row of walk from which the next prefix continues
 
 
@@ -76,15 +76,15 @@ def tree(horizon: int, *, noise: LawName = "laplace", identical_law: bool = Fals
 
         def init(key):
             zero, empty = jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32)
-            # The last row is for prefixes beyond the horizon, from which no prefix continues.
-            walk = jnp.zeros((height + 1, *shape), jnp.float32)
+            walk = jnp.zeros((prefix.rows(height), *shape), jnp.float32)
             return TreeState(zero, walk, empty), release(key, zero, empty)
 
         def step(state, key):
             t = state.round + 1
             node_key = jr.fold_in(key, 0) if identical_law else key
             value = state.parent + prefix.draw(law, node_key, shape, scale)
-            # The row is written before another is read, so that the compiler updates in place.
+            # The row is written before another is read, so that the compiler updates in place. The
+            # prefix of all T rounds, which is not released, may overwrite the last row.
             walk = lax.dynamic_update_index_in_dim(state.walk, value, prefix.trailing_zeros(t), 0)
             # The parent's row has not been overwritten, since the next prefix with the same lowest
             # bit is beyond t + 1. The empty prefix has no row (32 trailing zeros) and reads as 0.
@@ -107,8 +107,8 @@ def tree(horizon: int, *, noise: LawName = "laplace", identical_law: bool = Fals
 
 class HonakerState(NamedTuple):
     round: Array  # () int32, t
-    walk: Array  # (h, *shape) as in TreeState
-    left: Array  # (h, *shape) noise of the estimate of the latest left child at level i
+    walk: Array  # (rows, *shape) as in TreeState
+    left: Array  # (rows, *shape) noise of the estimate of the latest left child at level i
 
 
 def honaker(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
@@ -140,7 +140,7 @@ def honaker(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
     """
     horizon, law = prefix.check(horizon, noise)
     height = (horizon - 1).bit_length()
-    levels = np.arange(max(height, 1))
+    levels = np.arange(prefix.rows(height))
     weights = 2.0**levels / (2.0 ** (levels + 1) - 1)
 
     def prefix_noise(shape, scale):
@@ -174,7 +174,7 @@ def honaker(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
 
         return prefix.PrefixNoise(init, step)
 
-    variance = partial(prefix.weighted_bits, weights=weights.tolist())
+    variance = partial(prefix.weighted_bits, weights=weights[:height].tolist())
 
     def matrices():
         return _matrices(horizon, height, weights, False)

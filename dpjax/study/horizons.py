@@ -9,6 +9,7 @@ import numpy as np
 from dpjax._garbage import rarely_collected
 from dpjax.engine import executables, programs, settings
 from dpjax.engine.blocks import Plan
+from dpjax.mechanisms.prefix import rows
 from dpjax.study.programs import StudyProgram
 from dpjax.study.traces import trace
 
@@ -31,18 +32,19 @@ class Horizons:
     def lifted(self, program: StudyProgram, plan: Plan) -> Plan:
         """The plan of a program, with the constants that depend on the horizon as arguments.
 
-        A short second horizon is enough for most learners. If array shapes differ between the two
-        horizons, as for a tree, a second horizon halfway between the powers of two around the first
-        is tried, at which a tree has the same height. If shapes still differ, all constants stay in
-        the program. Each second horizon is traced once and reused for other horizons of the study.
+        A short second horizon is enough for most learners. At that horizon a tree may have another
+        shape. Then a horizon is tried at which a tree has another height and as many rows, and then
+        one with the same height. If shapes still differ, all constants stay in the program. Each
+        second horizon is traced once and reused for other horizons of the study.
         """
         if "horizon" not in program.fixed:
             return plan
-        played, short = program.values["horizon"], 4 * len(plan.rounds) + 1
-        halfway = 3 << (played - 1).bit_length() >> 2
-        others = [
-            horizon for horizon in (short, halfway - (halfway == played)) if horizon != played
-        ]
+        played, checkpoints = program.values["horizon"], len(plan.rounds)
+        height = (played - 1).bit_length()
+        tallest = min(rows(height), 31)
+        other, same = (3 << levels >> 2 for levels in (tallest - 4 * (height == tallest), height))
+        others = [4 * checkpoints + 1, other, same - (same == played)]
+        others = [horizon for horizon in others if checkpoints <= horizon != played]
         path = executables.path_of_differences(plan.traced, others)
         differences = executables.read(path) if path else None
         if differences is None:

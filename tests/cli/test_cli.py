@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jax
@@ -86,6 +87,22 @@ def test_an_interrupted_run_leaves_nothing(capsys, tmp_path, monkeypatch):
     )
     assert code == 130
     assert "nothing was written" in error
+    assert not out.exists()
+
+
+def test_a_terminated_run_leaves_nothing(tmp_path):
+    """A cluster ends a job with SIGTERM."""
+    out = tmp_path / "out"
+    words = ["run", "--losses", DIAGNOSES, "--learner", "exp3", "--seeds", "100000", "--out", out]
+    with subprocess.Popen(
+        [sys.executable, "-m", "dpjax", *words], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not (out.exists() and any(out.iterdir())):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.terminate()
+        error = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and "nothing was written" in error
     assert not out.exists()
 
 

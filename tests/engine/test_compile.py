@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
+import dpjax.kernels  # noqa: F401  # It adds its platforms before a test replaces them.
 from dpjax import clear_caches, sweep
 from dpjax.engine import compile, devices, one_kernel
 from tests.engine import games

@@ -14,6 +14,7 @@ from dpjax import clear_caches, domains, environments, learners, sweep
 from dpjax.core._versions import jaxprs_in_params
 from dpjax.engine.devices import cores
 from dpjax.game.rounds import one_round, start
+from dpjax.mechanisms import prefix
 
 ARMS, EXPERTS, HORIZON, SEEDS = 4, 10, 64, 32
 MEANS = (0.45, 0.5, 0.5, 0.5)
@@ -138,8 +139,8 @@ def test_no_gather_and_no_scatter_and_nothing_leaves_the_device(programs, name):
 
 def test_a_round_of_the_tree_writes_one_row(programs):
     """For all trials at once, in place: rounds neither select over the levels nor copy the walk."""
-    levels = (HORIZON - 1).bit_length() + 1
-    walk = re.escape(f"f32[{levels},{EXPERTS},{SEEDS}]")
+    rows = prefix.rows((HORIZON - 1).bit_length())
+    walk = re.escape(f"f32[{rows},{EXPERTS},{SEEDS}]")
     made = re.findall(rf" = {walk}\S* ([a-z\-]+)\(", programs["ftrl"].as_text())
     assert "dynamic-update-slice" in made
     assert not {"copy", "select"} & set(made)

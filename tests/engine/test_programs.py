@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import clear_caches, simulate, store, sweep
+from dpjax import clear_caches, noise, simulate, store, sweep
 from dpjax.engine import programs
 from dpjax.study.traces import trace
 from tests.engine import games
@@ -143,6 +143,10 @@ def test_digests_tell_numbers_from_the_rest():
     assert traced(swap(2.0, 3.0), x)[0] != traced(swap(3.0, 2.0), x)[0]
     wires = [lambda x, y: x - y, lambda x, y: y - x, lambda x, y: x - x]
     assert len({traced(wire, x, x)[1] for wire in wires}) == 3
+    # A mechanism's sensitivity is a number, which the compiled code does not read.
+    noisy = lambda size: lambda key: noise.laplace.prefix(key, x, x, 1.0, (size, size))  # noqa: E731
+    both = [traced(noisy(size), jr.key(0)) for size in (3.0, 4.0)]
+    assert both[0][1] == both[1][1] and both[0][0] != both[1][0]
 
 
 def test_a_constant_that_nothing_reads_is_no_part_of_a_program():

@@ -46,7 +46,7 @@ SMALL = {
         {"QUICK": ("mu4", "DP-TT", "DP-SE", "TTUCB"), "RULES": ("AdaP-TT, released",)},
     ),
     "ene2021": Small(
-        5, 2**8, 16, ("", "_epsilon", "_dim"), ("", "_slopes", "_baselines"),
+        4, 2**8, 16, ("", "_epsilon", "_dim"), ("", "_slopes", "_baselines"),
         {"EPSILONS": (1.0, 10.0, 1000.0), "RATES": (1.0, 1 / 64),
          "BASELINES": ("PRIVATEBANDIT", "PRIVATEBANDIT, buffered")},
     ),

@@ -2,13 +2,14 @@
 
 import threading
 import warnings
+from functools import partial
 from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 
-from dpjax import clear_caches, domains, environments, learners, sweep
+from dpjax import clear_caches, domains, environments, learners, mechanisms, sweep
 from dpjax.engine import compute, programs
 from dpjax.study import Study, horizons
 from dpjax.study.sweep import planned
@@ -112,19 +113,26 @@ def test_the_numbers_of_another_horizon_are_seen(monkeypatch):
     assert np.abs(np.squeeze(at(data, 57)) - expected[1]).max() > 0.5
 
 
-def tree(horizon, epsilon):
-    return learners.ftrl(horizon, domains.ball(2), epsilon=epsilon)
+BALL = domains.ball(2)
 
 
-def test_trees_of_one_height_are_one_program(compiled):
-    """Above a power of two a tree has another height, and so other shapes."""
-    study = Study(
-        tree, {"iid": environments.linear_losses(domains.ball(2), "iid")},
-        {"epsilon": EPSILONS, "horizon": [44, 60, 64, 120]}, trials=2, checkpoints=2,
-    )  # fmt: skip
-    data = study.run(progress=False)
+@pytest.mark.parametrize("mechanism", [
+    partial(mechanisms.tree, identical_law=True), mechanisms.honaker, mechanisms.hybrid
+])  # fmt: skip
+def test_trees_of_up_to_eight_and_of_up_to_sixteen_levels_are_two_programs(compiled, mechanism):
+    """The height is a number of the program: with that of another horizon, noise would differ."""
+
+    def tree(horizon, epsilon):
+        return learners.ftrl(horizon, BALL, epsilon=epsilon, mechanism=mechanism)
+
+    losses, given = environments.linear_losses(BALL, "iid"), (44, 256, 300, 4096)
+    grid = {"epsilon": EPSILONS, "horizon": list(given)}
+    data = Study(tree, {"iid": losses}, grid, trials=4, checkpoints=3).run(progress=False)
     assert len(compiled) == 2
-    assert np.isfinite(data["final_regret"]).all()
+    for horizon in given:
+        own = sweep(lambda e, horizon=horizon: (tree(horizon, e), losses), EPSILONS, 4,
+                    jax.random.key(0), checkpoints=3, progress=False)  # fmt: skip
+        np.testing.assert_allclose(np.squeeze(at(data, horizon)), own.regret, rtol=1e-4, atol=1e-3)
 
 
 def test_a_store_knows_the_numbers(tmp_path):
